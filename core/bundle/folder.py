@@ -1,0 +1,75 @@
+"""A model's files in a local folder: a bundle with a manifest, or a published model folder as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from core.bundle.manifest import MANIFEST_NAME, Manifest, load_manifest
+from core.errors import ConfigurationError
+
+
+class ModelFiles(Protocol):
+    """Where a model's files are read from. Names are relative, with forward slashes."""
+
+    @property
+    def origin(self) -> str:
+        """The folder or address, for messages."""
+        ...
+
+    def names(self) -> list[str]:
+        """All file names, sorted."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """The whole file, checked.
+
+        Raises:
+            ConfigurationError: the file is absent, unreadable or altered.
+        """
+        ...
+
+
+class FolderFiles:
+    """Files below one folder, checked against the manifest when there is one.
+
+    Raises:
+        ConfigurationError: the folder does not exist or its manifest is not one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_dir():
+            raise ConfigurationError(f"model folder {path} does not exist or is not a folder")
+        self._path = path
+        self._manifest: Manifest | None = None
+        manifest = path / MANIFEST_NAME
+        if manifest.is_file():
+            self._manifest = load_manifest(manifest.read_bytes())
+
+    @property
+    def origin(self) -> str:
+        return str(self._path)
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """The manifest, None for a plain model folder."""
+        return self._manifest
+
+    def names(self) -> list[str]:
+        if self._manifest is not None:
+            return sorted(self._manifest.files)
+        found = [p for p in self._path.iterdir() if p.is_file()]
+        # Named chat templates live one level down; nothing else of a model folder is needed from there.
+        for folder in ("chat_templates", "additional_chat_templates"):
+            if (self._path / folder).is_dir():
+                found += [p for p in (self._path / folder).iterdir() if p.suffix == ".jinja"]
+        return sorted(p.relative_to(self._path).as_posix() for p in found)
+
+    def read(self, name: str) -> bytes:
+        if self._manifest is not None and name not in self._manifest.files:
+            raise ConfigurationError(f"model bundle: {name} is not in the manifest")
+        try:
+            data = (self._path / name).read_bytes()
+        except OSError as exc:
+            raise ConfigurationError(f"model folder {self._path}: cannot read {name}: {exc.strerror}") from exc
+        return data if self._manifest is None else self._manifest.check(name, data)

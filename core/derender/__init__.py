@@ -1,0 +1,1 @@
+"""From an engine's token ids to OpenAI responses, whole or chunk by chunk."""

@@ -1,0 +1,85 @@
+"""The one error hierarchy.
+
+    DerenderError
+    ├── ConfigurationError        stops the start; never reaches a client
+    └── RequestError              an answer to a client, in vLLM's error shape
+        ├── BadRequest            400, "BadRequestError": understood, and refused
+        │   └── InvalidState      400: a stream_state that does not add up
+        ├── SchemaError           400, "Bad Request": the body is not of the documented form
+        ├── ModelNotFound         404, "NotFoundError"
+        ├── PayloadTooLarge       413
+        └── Unavailable           503: the model is not there (yet)
+
+The statuses and type names are those of vLLM 0.33.0's ``ErrorResponse``
+(recorded in ``tests/golden``). Core raises; only ``handlers`` turns an error
+into a response.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class DerenderError(Exception):
+    """Base of everything that this project raises on purpose."""
+
+
+class ConfigurationError(DerenderError):
+    """A setting, model folder or parser choice that cannot work. Stops the start."""
+
+
+class RequestError(DerenderError):
+    """An error that is answered to the client.
+
+    ``param`` names the field at fault, dotted, or is None.
+    """
+
+    status: ClassVar[int] = 400
+    type: ClassVar[str] = "BadRequestError"
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+    def body(self) -> dict[str, Any]:
+        """The response body in vLLM's error shape."""
+        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.status}}
+
+
+class BadRequest(RequestError):
+    """The request was understood and is refused."""
+
+
+class InvalidState(BadRequest):
+    """A ``stream_state`` that is malformed, tampered with or belongs to another stream."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(f"invalid stream_state: {message}", param)
+
+
+class SchemaError(RequestError):
+    """The body is not JSON or not of the documented form."""
+
+    type: ClassVar[str] = "Bad Request"
+
+
+class ModelNotFound(RequestError):
+    """The request names a model that is not served here."""
+
+    status: ClassVar[int] = 404
+    type: ClassVar[str] = "NotFoundError"
+
+
+class PayloadTooLarge(RequestError):
+    """The body, or the answer, is larger than what may pass."""
+
+    status: ClassVar[int] = 413
+    type: ClassVar[str] = "RequestEntityTooLargeError"
+
+
+class Unavailable(RequestError):
+    """The model could not be loaded; a later call may succeed."""
+
+    status: ClassVar[int] = 503
+    type: ClassVar[str] = "ServiceUnavailableError"

@@ -1,0 +1,141 @@
+"""Model: everything that is loaded for one deployment, and what every endpoint function takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from core.bounds import Limits
+from core.bundle.folder import ModelFiles
+from core.bundle.model_config import ModelConfig, read_model_config
+from core.errors import ConfigurationError, ModelNotFound
+from core.text.stop import EosTokens
+from core.tokenizer import Tokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    from core.parsing.chat_parser import ChatParser
+
+# vLLM's fallback for a model that declares no context length.
+_DEFAULT_MODEL_LEN = 2048
+CONTENT_FORMATS = ("auto", "string", "openai")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is served: the flags of ``vllm launch render`` that change answers."""
+
+    served_names: Sequence[str]
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+    enable_auto_tool_choice: bool = False
+    chat_template: str | None = None
+    chat_template_content_format: str = "auto"
+    default_chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    trust_request_chat_template: bool = False
+    exclude_tools_when_tool_choice_none: bool = False
+    max_model_len: int | None = None
+    max_logprobs: int = 20
+    max_n_sequences: int = 16384
+    generation_config: str = "auto"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A loaded model. Never changed once built; safe to share between requests and threads."""
+
+    options: ModelOptions
+    origin: str
+    config: ModelConfig
+    tokenizer: Tokenizer
+    eos: EosTokens
+    limits: Limits
+    chat_parser: ChatParser | None
+
+    @property
+    def name(self) -> str:
+        """The first served name: what a response shows when the request names no model."""
+        return self.options.served_names[0]
+
+    @property
+    def is_harmony(self) -> bool:
+        return self.config.model_type == "gpt_oss"
+
+    def resolve_name(self, requested: str | None) -> str:
+        """The model name for a response.
+
+        Raises:
+            ModelNotFound: the requested name is not served here.
+        """
+        if not requested:
+            return self.name
+        if requested not in self.options.served_names:
+            aliases = ", ".join(self.options.served_names)
+            raise ModelNotFound(f"The model `{requested}` does not exist. Valid aliases: {aliases}.", "model")
+        return requested
+
+
+def load_model(files: ModelFiles, options: ModelOptions) -> Model:
+    """Load a model for serving.
+
+    Raises:
+        ConfigurationError: the files or the options cannot work; says which and why.
+    """
+    if not options.served_names:
+        raise ConfigurationError("served_model_name: at least one name is needed")
+    if options.chat_template_content_format not in CONTENT_FORMATS:
+        raise ConfigurationError(
+            f"chat_template_content_format must be one of {', '.join(CONTENT_FORMATS)}, "
+            f"not {options.chat_template_content_format!r}"
+        )
+    config = read_model_config(files)
+    tokenizer = load_tokenizer(files, config)
+    limits = Limits(
+        max_model_len=_max_model_len(config, options),
+        max_n_sequences=options.max_n_sequences,
+        max_logprobs=options.max_logprobs,
+    )
+    return Model(
+        options=options,
+        origin=files.origin,
+        config=config,
+        tokenizer=tokenizer,
+        eos=_eos_tokens(config, tokenizer),
+        limits=limits,
+        chat_parser=_chat_parser(config, tokenizer, options, limits),
+    )
+
+
+def _chat_parser(config: ModelConfig, tokenizer: Tokenizer, options: ModelOptions, limits: Limits) -> ChatParser | None:
+    # A harmony model is always parsed; no other one is unless a parser is named.
+    if config.model_type != "gpt_oss" and not options.tool_call_parser and not options.reasoning_parser:
+        return None
+    # vLLM's parser modules are a good part of a cold start: only a deployment that parses pays for them.
+    from core.parsing.chat_parser import load_chat_parser
+
+    return load_chat_parser(config, tokenizer, options, limits.max_model_len)
+
+
+def _max_model_len(config: ModelConfig, options: ModelOptions) -> int:
+    declared = config.max_model_len
+    if options.max_model_len is None:
+        return declared or _DEFAULT_MODEL_LEN
+    if options.max_model_len < 1:
+        raise ConfigurationError(f"max_model_len must be at least 1, not {options.max_model_len}")
+    if declared is not None and options.max_model_len > declared:
+        raise ConfigurationError(
+            f"max_model_len ({options.max_model_len}) is greater than the model's own limit ({declared})"
+        )
+    return options.max_model_len
+
+
+def _eos_tokens(config: ModelConfig, tokenizer: Tokenizer) -> EosTokens:
+    """The tokens on which an engine with this model stops by itself."""
+    primary = tokenizer.eos_token_id
+    # Without a generation_config.json the model's own configuration stands in for it.
+    source = config.generation_config or config.config
+    named = source.get("eos_token_id")
+    every = {named} if isinstance(named, int) else set(named or ())
+    if primary is not None:
+        every.add(primary)
+    return EosTokens(primary=primary, every=frozenset(every))

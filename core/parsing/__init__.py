@@ -1,0 +1,1 @@
+"""Choosing, building and running vLLM's reasoning and tool parsers."""

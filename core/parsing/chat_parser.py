@@ -1,0 +1,192 @@
+"""The parser of a deployment: chosen and checked once, built for each request.
+
+Everything that splits text into reasoning, content and tool calls is vLLM's
+own code, from the slice (``infra/slice``). This module chooses the parser as
+vLLM's servers do, hands it what it expects, and turns what comes out into
+plain mappings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vllm.entrypoints.openai.chat_completion.message_assembly import assemble_chat_message_fields
+from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
+from vllm.entrypoints.serve.utils.tool_calls_utils import resolve_finish_reason
+from vllm.parser import ParserManager
+
+from core.bundle.model_config import ModelConfig
+from core.errors import BadRequest, ConfigurationError
+from core.model import ModelOptions
+from core.parsing.requests import validate_chat_request
+from core.protocol import openai
+from core.tokenizer import Tokenizer
+
+_HARMONY_REASONING = "openai_gptoss"
+# The classes that a composed parser is made of hang off these attributes.
+_PARTS = ("reasoning_parser_cls", "tool_parser_cls", "tool_strict_level")
+
+
+@dataclass(frozen=True)
+class HfConfig:
+    """What vLLM's parsers and rendering read of a model's ``config.json``."""
+
+    model_type: str
+
+
+@dataclass(frozen=True)
+class ParserModelConfig:
+    """What vLLM's parsers read of its ``ModelConfig``."""
+
+    model: str
+    hf_config: HfConfig
+    hf_text_config: HfConfig
+    architecture: str | None
+    max_model_len: int
+    hf_overrides: Any = None
+
+
+class ChatParser:
+    """A parser class with what every use of it needs. Shared between requests; holds no request's state."""
+
+    def __init__(
+        self,
+        parser_cls: Any,
+        tokenizer: Tokenizer,
+        model_config: ParserModelConfig,
+        options: ModelOptions,
+        is_harmony: bool,
+    ) -> None:
+        self.parser_cls = parser_cls
+        self.tokenizer = tokenizer
+        self.model_config = model_config
+        self.is_harmony = is_harmony
+        self._options = options
+
+    def validate(self, chat_request: Mapping[str, Any]) -> Any:
+        """The request as vLLM's ``ChatCompletionRequest``.
+
+        Raises:
+            SchemaError, BadRequest: as vLLM would.
+        """
+        return validate_chat_request(chat_request)
+
+    def template_kwargs(self, chat_request: Any) -> dict[str, Any]:
+        """The chat template's arguments: a parser reads some of them (``enable_thinking``)."""
+        if self.is_harmony:
+            return {}
+        params = chat_request.build_chat_params(
+            self._options.chat_template, self._options.chat_template_content_format, {}
+        )
+        kwargs = params.with_defaults(dict(self._options.default_chat_template_kwargs)).chat_template_kwargs
+        return dict(kwargs)
+
+    def build(self, chat_request: Any) -> Any:
+        """A fresh vLLM parser for one output of ``chat_request``."""
+        return self.parser_cls(
+            self.tokenizer,
+            chat_request.tools,
+            chat_template_kwargs=self.template_kwargs(chat_request),
+            model_config=self.model_config,
+        )
+
+    def processor(self, chat_request: Any) -> ChatStreamProcessor:
+        """A fresh stream processor of vLLM for one output of ``chat_request``."""
+        return ChatStreamProcessor(
+            chat_request,
+            self.build(chat_request),
+            enable_auto_tools=self._options.enable_auto_tool_choice,
+            parser_cls=self.parser_cls,
+        )
+
+    def for_request(self, chat_request: Any, prompt_token_ids: Sequence[int] | None) -> OneShotParser:
+        """Parsing of complete outputs that answer ``chat_request``."""
+        return OneShotParser(self, chat_request, prompt_token_ids, self._options.enable_auto_tool_choice)
+
+
+class OneShotParser:
+    """Parses the complete outputs of one request."""
+
+    def __init__(
+        self, parser: ChatParser, chat_request: Any, prompt_token_ids: Sequence[int] | None, enable_auto_tools: bool
+    ) -> None:
+        self._parser = parser
+        self._request = chat_request
+        self._prompt_token_ids = None if prompt_token_ids is None else list(prompt_token_ids)
+        self._enable_auto_tools = enable_auto_tools
+
+    def parse(self, text: str, token_ids: Sequence[int], finish_reason: str | None) -> tuple[dict[str, Any], str]:
+        """The message of one output, and its chat ``finish_reason``.
+
+        Raises:
+            BadRequest: the parser cannot make sense of the output (vLLM answers so too).
+        """
+        try:
+            live = self._parser.build(self._request)
+            if self._prompt_token_ids is not None:
+                live.set_prompt_token_ids(self._prompt_token_ids)
+            reasoning, content, calls = live.parse(
+                text,
+                self._request,
+                enable_auto_tools=self._enable_auto_tools,
+                model_output_token_ids=token_ids,
+            )
+            fields = assemble_chat_message_fields(
+                self._request,
+                reasoning,
+                content,
+                calls,
+                enable_auto_tools=self._enable_auto_tools,
+                parser_cls=self._parser.parser_cls,
+            )
+        except Exception as exc:
+            # Parsers read model output, which can be anything; whatever they make of it is no fault of the server.
+            raise BadRequest(str(exc) or type(exc).__name__) from exc
+        tool_calls = [call.model_dump() for call in fields.tool_calls]
+        message = openai.message(fields.content, fields.reasoning, tool_calls)
+        return message, resolve_finish_reason(finish_reason, self._request, bool(tool_calls))
+
+
+def load_chat_parser(
+    config: ModelConfig, tokenizer: Tokenizer, options: ModelOptions, max_model_len: int
+) -> ChatParser | None:
+    """Choose the parser of a deployment; None when the options select none.
+
+    Raises:
+        ConfigurationError: a parser does not exist, cannot be combined, or needs
+            tokens that the tokenizer does not have; the reason is vLLM's.
+    """
+    is_harmony = config.model_type == "gpt_oss"
+    reasoning = options.reasoning_parser or (_HARMONY_REASONING if is_harmony else None)
+    try:
+        parser_cls = ParserManager.get_parser(
+            tool_parser_name=options.tool_call_parser,
+            reasoning_parser_name=reasoning,
+            enable_auto_tools=options.enable_auto_tool_choice,
+            model_name=options.served_names[0],
+            is_harmony=is_harmony,
+            tokenizer=tokenizer,
+        )
+    except Exception as exc:
+        # vLLM names the parser in one exception and the reason in its cause.
+        reasons = [str(exc)]
+        if exc.__cause__ is not None and str(exc.__cause__) not in reasons[0]:
+            reasons.append(str(exc.__cause__))
+        raise ConfigurationError(": ".join(filter(None, reasons))) from exc
+    if parser_cls is None:
+        return None
+    if is_harmony:
+        # vLLM stores the choice on its one HarmonyParser class: a subclass keeps deployments apart.
+        parser_cls = type(parser_cls.__name__, (parser_cls,), {name: getattr(parser_cls, name) for name in _PARTS})
+    architectures = config.config.get("architectures") or [None]
+    hf_config = HfConfig(model_type=config.model_type)
+    model_config = ParserModelConfig(
+        model=options.served_names[0],
+        hf_config=hf_config,
+        hf_text_config=hf_config,
+        architecture=architectures[0],
+        max_model_len=max_model_len,
+    )
+    return ChatParser(parser_cls, tokenizer, model_config, options, is_harmony)

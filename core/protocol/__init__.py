@@ -1,0 +1,1 @@
+"""Wire types: what clients and engines send, and the shapes of what they get back."""

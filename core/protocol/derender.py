@@ -1,0 +1,151 @@
+"""What clients send to the derender endpoints, and the stream state that they carry.
+
+The forms are vLLM 0.33.0's, with the additions of ``docs/api.md``. A body's
+``chat_request`` and ``completion_request`` stay plain mappings here: they are
+validated by vLLM's own types (``core.protocol.output_options``,
+``core.parsing``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
+
+from core.errors import SchemaError
+from core.protocol.engine import GenerateChunk, GenerateResponse
+
+JsonObject = dict[str, Any]
+# vLLM accepts a decode window of this many tokens; a real one holds a handful.
+MAX_WINDOW = 1024
+MAX_LOGPROB_CONTEXT = 4
+_MAX_ERRORS = 20
+_STREAM_TRUE = re.compile(rb'"stream"\s*:\s*(?:true|1)')
+
+
+class StreamState(BaseModel):
+    """What one choice's stream carries from chunk to chunk, in the client's hands.
+
+    Everything here is the client's word until it was checked. ``prev_tokens``
+    to ``last_tool_call_ids`` are vLLM's fields, with vLLM's meaning: the
+    decode window and its offsets (in tokens), whether the role was sent, the
+    last sampled ids, the characters of text so far, and for the parser path
+    what a replay needs.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    prev_tokens: list[str] = Field(default_factory=list, max_length=MAX_WINDOW)
+    prefix_offset: int = Field(default=0, ge=0)
+    read_offset: int = Field(default=0, ge=0)
+    role_sent: bool = False
+    logprob_context_token_ids: list[int] = Field(default_factory=list, max_length=MAX_LOGPROB_CONTEXT)
+    logprob_text_offset: int = Field(default=0, ge=0)
+    output_token_ids: list[int] = Field(default_factory=list)
+    output_chunk_lens: list[Annotated[int, Field(gt=0)]] = Field(default_factory=list)
+    tools_streamed: bool = False
+    last_tool_call_ids: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _lengths_add_up(self) -> StreamState:
+        total = sum(self.output_chunk_lens)
+        if total != len(self.output_token_ids):
+            raise ValueError(
+                f"output_chunk_lens must sum to len(output_token_ids) "
+                f"(got sum={total}, len(output_token_ids)={len(self.output_token_ids)})"
+            )
+        return self
+
+
+class _Common(BaseModel):
+    model: str | None = None
+
+
+class ChatRequest(_Common):
+    """One-shot chat: the engine's whole answer with the request that it answers."""
+
+    stream: Literal[False] = False
+    generate_response: GenerateResponse
+    prompt_tokens: int | None = None
+    prompt_token_ids: list[NonNegativeInt] | None = None
+    chat_request: JsonObject | None = None
+
+
+class CompletionRequest(_Common):
+    """One-shot completions: one engine answer for each prompt, in order."""
+
+    stream: Literal[False] = False
+    generate_responses: list[GenerateResponse]
+    prompt_tokens: list[int] | None = None
+    prompt_token_ids: list[list[NonNegativeInt] | None] | None = None
+    completion_request: JsonObject | None = None
+
+
+class _StreamCommon(_Common):
+    stream: Literal[True]
+    generate_chunk: GenerateChunk
+    stream_state: StreamState | None = None
+    prompt_tokens: int | None = None
+    prompt_token_ids: list[NonNegativeInt] | None = None
+
+
+class ChatStreamRequest(_StreamCommon):
+    """One chunk of a chat stream."""
+
+    chat_request: JsonObject | None = None
+
+
+class CompletionStreamRequest(_StreamCommon):
+    """One chunk of a completions stream."""
+
+    completion_request: JsonObject | None = None
+
+
+_Once = TypeVar("_Once", bound=BaseModel)
+_Chunk = TypeVar("_Chunk", bound=BaseModel)
+
+
+def parse_derender(body: bytes, once: type[_Once], chunk: type[_Chunk]) -> _Once | _Chunk:
+    """Validate a raw body as the one-shot or the streaming form; ``stream`` decides.
+
+    Raises:
+        SchemaError: names every field that is wrong.
+    """
+    if not body or body.isspace() or body.strip() == b"null":
+        raise SchemaError("1 validation error:\n  {'type': 'missing', 'loc': 'body', 'msg': 'Field required'}", "body")
+    # The key may also stand deeper in the body, so what is found only says which form to try first.
+    forms: list[type[BaseModel]] = [chunk, once] if _STREAM_TRUE.search(body) else [once, chunk]
+    errors: list[ValidationError] = []
+    for form in forms:
+        try:
+            return form.model_validate_json(body)  # type: ignore[return-value]
+        except ValidationError as exc:
+            errors.append(exc)
+            if not any(error["loc"][:1] == ("stream",) for error in exc.errors(include_url=False, include_input=False)):
+                raise schema_error(exc) from exc
+    # Neither form takes this ``stream``.
+    raise schema_error(errors[0]) from errors[0]
+
+
+def schema_error(exc: ValidationError, prefix: str = "body") -> SchemaError:
+    """A validation error in the form of vLLM's answers: one line a fault, ``param`` the first field."""
+    found = exc.errors(include_url=False, include_context=False)
+    lines = []
+    for error in found[:_MAX_ERRORS]:
+        loc = ".".join([prefix, *map(str, error["loc"])])
+        lines.append(
+            f"  {{'type': '{error['type']}', 'loc': '{loc}', 'msg': {error['msg']!r}, {_shown(error['input'])}}}"
+        )
+    if len(found) > _MAX_ERRORS:
+        lines.append(f"  ... and {len(found) - _MAX_ERRORS} more")
+    count = f"{len(found)} validation error{'s' if len(found) != 1 else ''}"
+    return SchemaError(f"{count}:\n" + "\n".join(lines), ".".join([prefix, *map(str, found[0]["loc"])]))
+
+
+def _shown(value: Any) -> str:
+    # Large values are named by their size only: an error must not be larger than what caused it.
+    if isinstance(value, dict | list):
+        kind = "dict" if isinstance(value, dict) else "list"
+        return f"'input': '<{kind} of {len(value)} items>'"
+    return f"'input': {str(value)[:100]!r}"

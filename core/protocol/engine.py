@@ -1,0 +1,169 @@
+"""What a token-in/token-out engine answers: the ``tokens`` output mode of ``/inference/v1/generate``.
+
+Field names and defaults are vLLM 0.33.0's. Two wire shapes of logprobs are
+read: integer ``token_id`` (current), and ``"token": "token_id:N"`` (older
+engines). Fields that derender only passes on are checked for form and kept;
+unknown ones are ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt
+
+_PLACEHOLDER = "token_id:"
+
+# A probability may be zero, so -Infinity has a meaning; JSON has no spelling of it and vLLM clamps it.
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def _no_negative_ids(ids: list[int] | None) -> list[int] | None:
+    if ids and min(ids) < 0:
+        raise ValueError("token_ids must not contain negative values")
+    return ids
+
+
+TokenIds = Annotated[list[int] | None, AfterValidator(_no_negative_ids)]
+
+
+class LogProb(BaseModel):
+    """One candidate: an id, its log probability, its rank in the vocabulary."""
+
+    token_id: int | None = None
+    token: str | None = None
+    logprob: Finite
+    rank: int | None = None
+
+    @property
+    def resolved_id(self) -> int:
+        """The id in either wire shape.
+
+        Raises:
+            ValueError: neither shape is there.
+        """
+        if self.token_id is not None:
+            return self.token_id
+        token = self.token or ""
+        digits = token.removeprefix(_PLACEHOLDER)
+        if token.startswith(_PLACEHOLDER) and digits.isascii() and digits.isdecimal() and len(digits) <= 20:
+            return int(digits)
+        raise ValueError("logprobs: each entry needs an integer token_id")
+
+
+class PositionLogProbs(LogProb):
+    """The sampled token of one position, and the candidates in the engine's order."""
+
+    top_logprobs: list[LogProb] = []
+
+
+class LogProbs(BaseModel):
+    """Logprobs of one choice, one entry for each output token."""
+
+    content: list[PositionLogProbs] | None = None
+
+
+class WeightVersionSpan(BaseModel):
+    """Output tokens ``[start, end)`` were sampled by the weights called ``version``."""
+
+    version: str
+    start: int
+    end: int
+
+
+class Logprob(BaseModel):
+    """A prompt logprob as engines write it."""
+
+    logprob: Finite
+    rank: int | None = None
+    decoded_token: str | None = None
+
+
+class _ChoiceFields(BaseModel):
+    index: int
+    stop_reason: int | str | None = None
+    logprobs: LogProbs | None = None
+    routed_experts: str | None = None
+    sampling_mask: list[list[int]] | None = None
+    weight_versions: list[WeightVersionSpan] | None = None
+
+
+class Choice(_ChoiceFields):
+    """A finished output sequence. A missing ``finish_reason`` means "stop", as in vLLM."""
+
+    finish_reason: str | None = "stop"
+    token_ids: TokenIds = None
+
+
+class StreamChoice(_ChoiceFields):
+    """What one chunk adds to an output sequence. Its ids are checked by ``core.bounds``."""
+
+    finish_reason: str | None = None
+    token_ids: list[int] | None = None
+
+
+class PromptTokensDetails(BaseModel):
+    cached_tokens: int | None = None
+    created_cache_tokens: int | None = None
+    multimodal_tokens: dict[str, int] | None = None
+
+
+class CompletionTokensDetails(BaseModel):
+    reasoning_tokens: int = 0
+
+
+class Usage(BaseModel):
+    """Token counts as the engine reports them."""
+
+    model_config = ConfigDict(extra="allow")
+
+    prompt_tokens: int = 0
+    total_tokens: int = 0
+    completion_tokens: int | None = 0
+    prompt_tokens_details: PromptTokensDetails | None = None
+    completion_tokens_details: CompletionTokensDetails | None = None
+
+
+class Metrics(BaseModel):
+    """Timings of one request, passed on as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    time_to_first_token_ms: Finite | None = None
+    generation_time_ms: Finite | None = None
+    queue_time_ms: Finite | None = None
+    mean_itl_ms: Finite | None = None
+    tokens_per_second: Finite | None = None
+    speculative_decoding: dict[str, Any] | None = None
+
+
+class PlaceholderRange(BaseModel):
+    offset: int = Field(ge=0)
+    length: int = Field(gt=0)
+
+
+class _ResponseFields(BaseModel):
+    request_id: str | None = None
+    output_mode: Literal["tokens"] = "tokens"
+    usage: Usage | None = None
+    prompt_token_ids: list[NonNegativeInt] | None = None
+    mm_placeholders: dict[str, list[PlaceholderRange]] | None = None
+    metrics: Metrics | None = None
+
+
+class GenerateResponse(_ResponseFields):
+    """A complete answer of the engine for one prompt."""
+
+    choices: list[Choice]
+    model: str | None = None
+    created: int | None = None
+    prompt_logprobs: list[dict[int, Logprob] | None] | None = None
+    prompt_token_id_logprobs: str | None = None
+    kv_transfer_params: dict[str, Any] | None = None
+    ec_transfer_params: dict[str, Any] | None = None
+
+
+class GenerateChunk(_ResponseFields):
+    """One SSE chunk of the engine: at most one choice, or usage alone."""
+
+    choices: list[StreamChoice]

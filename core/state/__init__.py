@@ -1,0 +1,1 @@
+"""The stream state that a client carries: checking it, reading it, writing it."""

@@ -1,0 +1,1 @@
+"""From token ids to text: detokenization, stops and logprobs."""

@@ -1,0 +1,292 @@
+"""The one tokenizer of a process: what rendering, decoding and vLLM's parsers see.
+
+It offers the part of the transformers interface that vLLM's parsers and
+rendering use, on the ``tokenizers`` package, without transformers. Decoding
+works from a :class:`DecodeTable` alone; the full tokenizer, with its merges,
+is built by the first call that encodes text. Instances are never changed
+after they are built, apart from these lazy parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, overload
+
+from tokenizers import AddedToken
+from tokenizers import Tokenizer as RustTokenizer
+
+from core.errors import ConfigurationError
+from core.tokenizer.decode_table import DecodeTable
+from core.tokenizer.special_tokens import SpecialTokens
+
+_MAX_ID = 2**32 - 1
+
+
+class Tokenizer:
+    """A Hugging Face fast tokenizer, decode-first.
+
+    Parameters
+    ----------
+    table:
+        The decode half.
+    special:
+        The special tokens of the configuration.
+    read_tokenizer_json:
+        Returns the bytes of ``tokenizer.json``; called once, when something encodes.
+    extra_tokens:
+        Tokens of the configuration that the file may lack, in order: ``{"content", "special", ...}``.
+    init_kwargs:
+        ``tokenizer_config.json``; some parsers look into it.
+    chat_template:
+        The default template, a mapping of named ones, or None.
+    name:
+        The model's name or folder, for ``name_or_path``.
+    """
+
+    is_fast = True
+    padding_side = "right"
+    # What vLLM's own loader sets on every tokenizer.
+    truncation_side = "left"
+
+    def __init__(
+        self,
+        table: DecodeTable,
+        special: SpecialTokens,
+        read_tokenizer_json: Callable[[], bytes],
+        *,
+        extra_tokens: Sequence[Mapping[str, Any]] = (),
+        init_kwargs: Mapping[str, Any] | None = None,
+        chat_template: str | dict[str, str] | None = None,
+        name: str = "",
+    ) -> None:
+        self.table = table
+        self.special = special
+        self._read_tokenizer_json = read_tokenizer_json
+        self._extra_tokens = extra_tokens
+        self.init_kwargs = dict(init_kwargs or {})
+        self.chat_template = chat_template
+        self.name_or_path = name
+        self._size = table.size
+        self._tokens = table.tokens
+        self._join = table.join
+
+    # -- vocabulary ---------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    @property
+    def vocab_size(self) -> int:
+        return self.table.base_size
+
+    @property
+    def max_token_id(self) -> int:
+        return max(len(self._tokens), self.table.base_size) - 1
+
+    @cached_property
+    def max_chars_per_token(self) -> int:
+        """Length in characters of the longest token: bounds a prompt's tokens by its characters."""
+        return max((len(token) for token in self._tokens if token), default=1)
+
+    @cached_property
+    def _vocab(self) -> dict[str, int]:
+        return {token: i for i, token in enumerate(self._tokens) if token is not None}
+
+    def get_vocab(self) -> dict[str, int]:
+        """All tokens with their ids, added ones included. Shared: callers must not change it."""
+        return self._vocab
+
+    def get_added_vocab(self) -> dict[str, int]:
+        return dict(sorted(self.table.added.items(), key=lambda item: item[1]))
+
+    @cached_property
+    def all_special_tokens(self) -> list[str]:
+        return list(self.special.every)
+
+    @cached_property
+    def all_special_ids(self) -> list[int]:
+        ids = (self._id_of(token) for token in self.special.every)
+        return [i for i in ids if i is not None]
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """Ids that ``skip_special_tokens`` leaves out."""
+        return frozenset(self.all_special_ids)
+
+    @property
+    def special_tokens_map(self) -> dict[str, str]:
+        return dict(self.special.named)
+
+    def _named_id(self, name: str) -> int | None:
+        token = self.special.named.get(name)
+        return None if token is None else self._id_of(token)
+
+    @cached_property
+    def bos_token_id(self) -> int | None:
+        return self._named_id("bos_token")
+
+    @cached_property
+    def eos_token_id(self) -> int | None:
+        return self._named_id("eos_token")
+
+    @cached_property
+    def pad_token_id(self) -> int | None:
+        return self._named_id("pad_token")
+
+    @cached_property
+    def unk_token_id(self) -> int | None:
+        return self._named_id("unk_token")
+
+    @property
+    def bos_token(self) -> str | None:
+        return self.special.named.get("bos_token")
+
+    @property
+    def eos_token(self) -> str | None:
+        return self.special.named.get("eos_token")
+
+    @property
+    def pad_token(self) -> str | None:
+        return self.special.named.get("pad_token")
+
+    @property
+    def unk_token(self) -> str | None:
+        return self.special.named.get("unk_token")
+
+    def _id_of(self, token: str) -> int | None:
+        # Special tokens are added tokens: the whole vocabulary need not be turned round for them.
+        found = self.table.added.get(token)
+        return self._vocab.get(token) if found is None else found
+
+    @property
+    def space_marker(self) -> str | None:
+        """The character that stands for a leading space, in SentencePiece-like vocabularies."""
+        return self.table.space_marker
+
+    @property
+    def joins_exactly(self) -> bool:
+        """Whether joining a whole run of tokens equals joining it piece by piece (see ``core.text.detokenizer``)."""
+        return self.table.joins_exactly
+
+    # -- ids to text --------------------------------------------------------------------------
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """The token of an id, None where there is none.
+
+        Raises:
+            OverflowError: the id does not fit 32 bits, as in the tokenizers package.
+        """
+        if 0 <= token_id < len(self._tokens):
+            return self._tokens[token_id]
+        check_id(token_id)
+        return None
+
+    @overload
+    def convert_ids_to_tokens(self, ids: int, skip_special_tokens: bool = False) -> str | None: ...
+
+    @overload
+    def convert_ids_to_tokens(self, ids: Sequence[int], skip_special_tokens: bool = False) -> list[str | None]: ...
+
+    def convert_ids_to_tokens(
+        self, ids: int | Sequence[int], skip_special_tokens: bool = False
+    ) -> str | list[str | None] | None:
+        if isinstance(ids, int):
+            return self.id_to_token(ids)
+        skip = self.special_ids if skip_special_tokens else ()
+        return [self.id_to_token(i) for i in ids if i not in skip]
+
+    def convert_tokens_to_string(self, tokens: list[str]) -> str:
+        return self._join(tokens)
+
+    def decode(self, ids: int | Sequence[int], skip_special_tokens: bool = False) -> str:
+        """The text of ``ids``; unknown ids give nothing. Skips by the flags of ``tokenizer.json``.
+
+        Raises:
+            OverflowError: an id does not fit 32 bits.
+        """
+        flagged = self.table.flagged if skip_special_tokens else ()
+        ids = [ids] if isinstance(ids, int) else ids
+        tokens = [token for i in ids if i not in flagged and (token := self.id_to_token(i)) is not None]
+        return self._join(tokens)
+
+    # -- text to ids --------------------------------------------------------------------------
+
+    @cached_property
+    def backend_tokenizer(self) -> RustTokenizer:
+        """The full tokenizer with its merges, built on first use."""
+        try:
+            backend = RustTokenizer.from_buffer(self._read_tokenizer_json())
+        except ConfigurationError:
+            raise
+        except Exception as exc:  # the package raises plain Exception
+            raise ConfigurationError(f"tokenizer.json is not a tokenizer: {exc}") from exc
+        backend.no_truncation()
+        backend.no_padding()
+        if bool(self.init_kwargs.get("split_special_tokens")):
+            backend.encode_special_tokens = True
+        for token in self._extra_tokens:
+            known = {k: bool(token[k]) for k in ("single_word", "lstrip", "rstrip", "normalized") if k in token}
+            entry = AddedToken(str(token["content"]), special=bool(token.get("special")), **known)
+            add = backend.add_special_tokens if token.get("special") else backend.add_tokens
+            add([entry])
+        return backend
+
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | list[int | None] | None:
+        """Ids of tokens; an unknown one gives the unk token's id, or None without one."""
+        if isinstance(tokens, str):
+            found = self._id_of(tokens)
+            return self.unk_token_id if found is None else found
+        return [self.convert_tokens_to_ids(token) for token in tokens]  # type: ignore[misc]
+
+    def encode(
+        self,
+        text: str,
+        add_special_tokens: bool = True,
+        truncation: bool | None = False,
+        max_length: int | None = None,
+    ) -> list[int]:
+        """Ids of ``text``; with ``truncation`` at most ``max_length`` of them, special tokens included."""
+        return self.encode_with_offsets(text, add_special_tokens, truncation, max_length)[0]
+
+    def encode_with_offsets(
+        self,
+        text: str,
+        add_special_tokens: bool = True,
+        truncation: bool | None = False,
+        max_length: int | None = None,
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """As :meth:`encode`, with the (start, end) characters of each token."""
+        backend = self.backend_tokenizer
+        if not truncation or max_length is None:
+            encoding = backend.encode(text, add_special_tokens=add_special_tokens)
+        else:
+            encoding = backend.encode(text, add_special_tokens=False)
+            room = max_length - (backend.num_special_tokens_to_add(False) if add_special_tokens else 0)
+            encoding.truncate(max(room, 0), stride=0, direction=self.truncation_side)
+            encoding = backend.post_process(encoding, None, add_special_tokens)
+        return list(encoding.ids), list(encoding.offsets)
+
+    def num_special_tokens_to_add(self, pair: bool = False) -> int:
+        return int(self.backend_tokenizer.num_special_tokens_to_add(pair))
+
+
+def check_id(token_id: int) -> None:
+    """Refuse an id that no tokenizer can hold, in the tokenizers package's words.
+
+    Raises:
+        OverflowError: below 0 or above 32 bits.
+    """
+    if token_id < 0:
+        raise OverflowError("number too small to fit in target type")
+    if token_id > _MAX_ID:
+        raise OverflowError("number too large to fit in target type")

@@ -1,0 +1,169 @@
+"""Settings: environment variables with the prefix ``DERENDER_`` and the name of the flag.
+
+A wrong value stops the start with a message that names it. vLLM's own
+variables that change answers keep their names and are read from ``environ``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from core.errors import ConfigurationError
+from core.model import ModelOptions
+
+PREFIX = "DERENDER_"
+STREAM_STATES = ("checkpoint", "replay")
+# Lambda's own limit on a buffered invoke is 6 MB; a server may be given more.
+DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One deployment. Flags of ``vllm launch render`` keep their names and meaning.
+
+    ``model`` is a model folder or bundle. ``chat_template`` is a file or, when
+    it holds a newline or a template tag, the template itself. ``environ`` is
+    where vLLM's own variables are read from.
+    """
+
+    model: str
+    served_model_name: Sequence[str] = ()
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+    enable_auto_tool_choice: bool = False
+    chat_template: str | None = None
+    chat_template_content_format: str = "auto"
+    default_chat_template_kwargs: Mapping[str, Any] | None = None
+    trust_request_chat_template: bool = False
+    exclude_tools_when_tool_choice_none: bool = False
+    max_model_len: int | None = None
+    max_logprobs: int = 20
+    generation_config: str = "auto"
+    stream_state: str = "checkpoint"
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise ConfigurationError(f"{PREFIX}MODEL must name a model folder or bundle")
+        if self.stream_state not in STREAM_STATES:
+            raise ConfigurationError(
+                f"{PREFIX}STREAM_STATE must be one of {', '.join(STREAM_STATES)}, not {self.stream_state!r}"
+            )
+        if self.max_body_bytes < 1:
+            raise ConfigurationError(f"{PREFIX}MAX_BODY_BYTES must be at least 1, not {self.max_body_bytes}")
+        if self.enable_auto_tool_choice and not self.tool_call_parser:
+            raise ConfigurationError(
+                f"{PREFIX}ENABLE_AUTO_TOOL_CHOICE (--enable-auto-tool-choice) requires "
+                f"{PREFIX}TOOL_CALL_PARSER (--tool-call-parser)"
+            )
+
+    def model_options(self) -> ModelOptions:
+        """The part that core needs.
+
+        Raises:
+            ConfigurationError: the chat template cannot be read, or one of vLLM's variables is wrong.
+        """
+        sequences = self.environ.get("VLLM_MAX_N_SEQUENCES")
+        return ModelOptions(
+            served_names=tuple(self.served_model_name) or (self.model,),
+            tool_call_parser=self.tool_call_parser,
+            reasoning_parser=self.reasoning_parser,
+            enable_auto_tool_choice=self.enable_auto_tool_choice,
+            chat_template=read_chat_template(self.chat_template),
+            chat_template_content_format=self.chat_template_content_format,
+            default_chat_template_kwargs=dict(self.default_chat_template_kwargs or {}),
+            trust_request_chat_template=self.trust_request_chat_template,
+            exclude_tools_when_tool_choice_none=self.exclude_tools_when_tool_choice_none,
+            max_model_len=self.max_model_len,
+            max_logprobs=self.max_logprobs,
+            max_n_sequences=16384 if sequences is None else _number("VLLM_MAX_N_SEQUENCES", sequences),
+            generation_config=self.generation_config,
+        )
+
+
+def settings_from_environ(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings of a Lambda function.
+
+    Raises:
+        ConfigurationError: names the variable and what it should be.
+    """
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    for entry in fields(Settings):
+        name = PREFIX + entry.name.upper()
+        text = environ.get(name)
+        if entry.name != "environ" and text:
+            values[entry.name] = _READERS.get(entry.name, _text)(name, text)
+    if "model" not in values:
+        raise ConfigurationError(f"{PREFIX}MODEL must name a model folder or bundle")
+    return Settings(environ=environ, **values)
+
+
+def read_chat_template(value: str | None) -> str | None:
+    """A ``--chat-template`` value: a file's path, or the template itself.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    if value is None:
+        return None
+    try:
+        return Path(value).read_text(encoding="utf-8")
+    except (OSError, ValueError) as exc:
+        if any(mark in value for mark in "{}\n"):
+            return value
+        raise ConfigurationError(f"chat_template: {value!r} is neither a readable file nor a template ({exc})") from exc
+
+
+def _text(name: str, text: str) -> str:
+    return text
+
+
+def _names(name: str, text: str) -> tuple[str, ...]:
+    names = tuple(part for part in text.replace(",", " ").split() if part)
+    if not names:
+        raise ConfigurationError(f"{name} must hold at least one name")
+    return names
+
+
+def _flag(name: str, text: str) -> bool:
+    value = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}.get(text.strip().lower())
+    if value is None:
+        raise ConfigurationError(f"{name} must be true or false, not {text!r}")
+    return value
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigurationError(f"{name} must be a whole number, not {text!r}") from None
+
+
+def _json_object(name: str, text: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as exc:
+        raise ConfigurationError(f"{name} must be a JSON object: {exc}") from None
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"{name} must be a JSON object, not {text[:60]!r}")
+    return value
+
+
+_READERS: dict[str, Callable[[str, str], Any]] = {
+    "served_model_name": _names,
+    "enable_auto_tool_choice": _flag,
+    "trust_request_chat_template": _flag,
+    "exclude_tools_when_tool_choice_none": _flag,
+    "default_chat_template_kwargs": _json_object,
+    "max_model_len": _number,
+    "max_logprobs": _number,
+    "max_body_bytes": _number,
+}

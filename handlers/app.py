@@ -19,7 +19,6 @@ from core.errors import RequestError
 from core.model import Model
 from handlers.body import read_body
 from handlers.loading import ModelLoader
-from handlers.openapi import describe
 from handlers.responses import error_response, internal_error, json_response
 from handlers.settings import Settings
 
@@ -29,6 +28,13 @@ Endpoint = Callable[[Model, bytes, Request], Any]
 FUNCTIONS = ("render", "derender")
 # vLLM 0.33.0 is what answers are compared with, and what /version names.
 VLLM_VERSION = "0.33.0"
+
+
+class _Application(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        from handlers.openapi import openapi_document  # only a reader of the document pays for it
+
+        return openapi_document(self)
 
 
 def create_app(settings: Settings, functions: tuple[str, ...] = FUNCTIONS) -> FastAPI:
@@ -44,14 +50,14 @@ def create_app(settings: Settings, functions: tuple[str, ...] = FUNCTIONS) -> Fa
     """
     loader = ModelLoader(settings)
     loader.load()
-    app = FastAPI(title="derender", version=VLLM_VERSION, docs_url=None, redoc_url=None)
+    app = _Application(title="derender", version=VLLM_VERSION, docs_url=None, redoc_url=None)
 
     def post(path: str, endpoint: Endpoint, summary: str) -> None:
         async def handle(request: Request) -> Response:
             body = await read_body(request, settings.max_body_bytes)
             return json_response(endpoint(loader.get(), body, request))
 
-        app.add_api_route(path, _guarded(handle), methods=["POST"], name=summary, openapi_extra=describe(path))
+        app.add_api_route(path, _guarded(handle), methods=["POST"], name=summary)
 
     if "derender" in functions:
         from handlers import derender_endpoints
@@ -99,6 +105,7 @@ def _add_service_routes(app: FastAPI, loader: ModelLoader) -> None:
         return json_response({"version": VLLM_VERSION})
 
     app.add_api_route("/health", _guarded(health), methods=["GET"], name="Health")
-    app.add_api_route("/ping", _guarded(health), methods=["GET", "POST"], name="Ping")
+    app.add_api_route("/ping", _guarded(health), methods=["GET"], name="Ping")
+    app.add_api_route("/ping", _guarded(health), methods=["POST"], name="Ping (POST)")
     app.add_api_route("/v1/models", _guarded(models), methods=["GET"], name="Models")
     app.add_api_route("/version", _guarded(version), methods=["GET"], name="Version")

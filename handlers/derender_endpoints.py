@@ -14,10 +14,10 @@ from core.derender.completions_stream import derender_completion_chunk
 from core.errors import BadRequest
 from core.model import Model
 from core.protocol.derender import (
-    ChatRequest,
-    ChatStreamRequest,
-    CompletionRequest,
-    CompletionStreamRequest,
+    DerenderChatRequest,
+    DerenderChatStreamRequest,
+    DerenderCompletionRequest,
+    DerenderCompletionStreamRequest,
     parse_derender,
     schema_error,
 )
@@ -31,15 +31,15 @@ class DetokenizeRequest(BaseModel):
 
 
 def chat(model: Model, body: bytes, request: Request) -> dict[str, Any]:
-    parsed = parse_derender(body, ChatRequest, ChatStreamRequest)
-    if isinstance(parsed, ChatStreamRequest):
+    parsed = parse_derender(body, DerenderChatRequest, DerenderChatStreamRequest)
+    if isinstance(parsed, DerenderChatStreamRequest):
         return derender_chat_chunk(model, parsed)
     return derender_chat(model, parsed)
 
 
 def completions(model: Model, body: bytes, request: Request) -> dict[str, Any]:
-    parsed = parse_derender(body, CompletionRequest, CompletionStreamRequest)
-    if isinstance(parsed, CompletionStreamRequest):
+    parsed = parse_derender(body, DerenderCompletionRequest, DerenderCompletionStreamRequest)
+    if isinstance(parsed, DerenderCompletionStreamRequest):
         return derender_completion_chunk(model, parsed)
     return derender_completion(model, parsed)
 

@@ -1,12 +1,102 @@
-"""What OpenAPI says of a body: the endpoints validate raw bytes, so FastAPI cannot read it off a signature."""
+"""The OpenAPI document.
+
+Endpoints validate raw bytes, so FastAPI cannot read the bodies off a
+signature; they are described here, from the same types that validate them.
+The document is built by the first call that asks for it: a cold start does
+not pay for it.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-_DERENDER = "Form: `DerenderChatRequest` or `DerenderChatStreamRequest` of vLLM's derender API; see docs/api.md."
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+
+from core.protocol.derender import (
+    DerenderChatRequest,
+    DerenderChatStreamRequest,
+    DerenderCompletionRequest,
+    DerenderCompletionStreamRequest,
+)
+
+_REFS = "#/components/schemas/{model}"
+_JSON = "application/json"
+
+_ERROR = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "type", "param", "code"],
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "param": {"type": ["string", "null"]},
+                "code": {"type": "integer"},
+            },
+        }
+    },
+}
+_ERRORS = {
+    "400": "The body is not JSON, not of this form, or refused.",
+    "404": "The model is not served here.",
+    "413": "The body is too large.",
+    "503": "The model is not loaded yet.",
+}
+_BODY_NAMES = {
+    "/v1/chat/completions/derender": (DerenderChatRequest, DerenderChatStreamRequest),
+    "/v1/completions/derender": (DerenderCompletionRequest, DerenderCompletionStreamRequest),
+}
 
 
-def describe(path: str) -> dict[str, Any]:
-    """The ``openapi_extra`` of a POST endpoint: its request body."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}}
+def openapi_document(app: FastAPI) -> dict[str, Any]:
+    """The document of an application, built once and kept on it."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas["ErrorResponse"] = _ERROR
+        for path, operations in document["paths"].items():
+            for method, operation in operations.items():
+                if method == "post" and path != "/ping":
+                    schema = _body_schema(path, schemas)
+                    operation["requestBody"] = {"required": True, "content": {_JSON: {"schema": schema}}}
+                    operation["responses"].update(_error_responses())
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _error_responses() -> dict[str, Any]:
+    content = {_JSON: {"schema": {"$ref": "#/components/schemas/ErrorResponse"}}}
+    return {status: {"description": text, "content": content} for status, text in _ERRORS.items()}
+
+
+def _body_schema(path: str, schemas: dict[str, Any]) -> dict[str, Any]:
+    forms = _BODY_NAMES.get(path) or _other_forms(path)
+    refs = [_register(form, schemas) for form in forms]
+    return refs[0] if len(refs) == 1 else {"oneOf": refs}
+
+
+def _other_forms(path: str) -> tuple[type[BaseModel], ...]:
+    if path == "/detokenize":
+        from handlers.derender_endpoints import DetokenizeRequest
+
+        return (DetokenizeRequest,)
+    # The bodies of render are vLLM's own request types.
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.entrypoints.openai.completion.protocol import CompletionRequest
+
+    if path == "/tokenize":
+        from handlers.render_endpoints import TOKENIZE_FORMS
+
+        return TOKENIZE_FORMS
+    return (ChatCompletionRequest,) if "chat" in path else (CompletionRequest,)
+
+
+def _register(form: type[BaseModel], schemas: dict[str, Any]) -> dict[str, Any]:
+    schema = form.model_json_schema(ref_template=_REFS)
+    schemas.update(schema.pop("$defs", {}))
+    schemas[form.__name__] = schema
+    return {"$ref": _REFS.format(model=form.__name__)}

@@ -85,6 +85,7 @@ class Settings:
             max_logprobs=self.max_logprobs,
             max_n_sequences=16384 if sequences is None else _number("VLLM_MAX_N_SEQUENCES", sequences),
             generation_config=self.generation_config,
+            system_start_date=self.environ.get("VLLM_SYSTEM_START_DATE") or None,
         )
 
 

@@ -9,7 +9,7 @@ from core.derender.output import carried_fields, decode_output, options_of_chat,
 from core.errors import BadRequest
 from core.model import Model
 from core.protocol import openai
-from core.protocol.derender import ChatRequest
+from core.protocol.derender import DerenderChatRequest
 from core.protocol.engine import Choice
 from core.protocol.output_options import OutputOptions, chat_options
 from core.text.detokenizer import seed_window
@@ -20,7 +20,7 @@ CHAT_REQUEST_REQUIRED = (
 )
 
 
-def derender_chat(model: Model, request: ChatRequest) -> dict[str, Any]:
+def derender_chat(model: Model, request: DerenderChatRequest) -> dict[str, Any]:
     """Decode, parse and assemble every choice of an engine answer.
 
     Raises:

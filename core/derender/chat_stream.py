@@ -10,7 +10,7 @@ from core.derender.output import carried_fields, options_of_chat, refuse_stop_st
 from core.errors import BadRequest
 from core.model import Model
 from core.protocol import openai
-from core.protocol.derender import ChatStreamRequest, StreamState
+from core.protocol.derender import DerenderChatStreamRequest, StreamState
 from core.state.window import read_window, window_fields
 from core.text.detokenizer import detokenize, seed_window
 from core.text.logprobs import advance_context
@@ -19,7 +19,7 @@ from core.text.stop import drop_stop_token
 Answer = dict[str, Any]
 
 
-def derender_chat_chunk(model: Model, request: ChatStreamRequest) -> Answer:
+def derender_chat_chunk(model: Model, request: DerenderChatStreamRequest) -> Answer:
     """``{"chunk", "stream_state"}`` for one chunk of a chat stream.
 
     Raises:

@@ -12,14 +12,14 @@ from core.derender.output import carried_fields, decode_output, options_of_compl
 from core.errors import BadRequest, SchemaError
 from core.model import Model
 from core.protocol import openai
-from core.protocol.derender import CompletionRequest
+from core.protocol.derender import DerenderCompletionRequest
 from core.protocol.engine import Choice, GenerateResponse
 from core.protocol.output_options import OutputOptions
 from core.text.detokenizer import Window, seed_window
 from core.text.logprobs import completion_logprobs
 
 
-def derender_completion(model: Model, request: CompletionRequest) -> dict[str, Any]:
+def derender_completion(model: Model, request: DerenderCompletionRequest) -> dict[str, Any]:
     """Decode every choice of every engine answer; choices are numbered through all prompts.
 
     Raises:

@@ -9,14 +9,14 @@ from core.derender.output import carried_fields, options_of_completion, refuse_s
 from core.errors import BadRequest
 from core.model import Model
 from core.protocol import openai
-from core.protocol.derender import CompletionStreamRequest, StreamState
+from core.protocol.derender import DerenderCompletionStreamRequest, StreamState
 from core.state.window import read_window, window_fields
 from core.text.detokenizer import detokenize, seed_window
 from core.text.logprobs import advance_context, completion_logprobs, end_of_text
 from core.text.stop import drop_stop_token
 
 
-def derender_completion_chunk(model: Model, request: CompletionStreamRequest) -> dict[str, Any]:
+def derender_completion_chunk(model: Model, request: DerenderCompletionStreamRequest) -> dict[str, Any]:
     """``{"chunk", "stream_state"}`` for one chunk of a completions stream.
 
     Raises:

@@ -11,7 +11,7 @@ from core.model import Model
 from core.parsing.chat_parser import ChatParser
 from core.parsing.live import LiveStream, replay_stream, start_stream
 from core.protocol import openai
-from core.protocol.derender import ChatStreamRequest, StreamState
+from core.protocol.derender import DerenderChatStreamRequest, StreamState
 from core.protocol.engine import StreamChoice
 from core.protocol.output_options import OutputOptions, chat_options
 from core.text.logprobs import advance_context
@@ -25,7 +25,7 @@ PROMPT_IDS_REQUIRED = (
 
 
 def derender_parsed_chunk(
-    model: Model, parser: ChatParser, request: ChatStreamRequest, chat_request: Mapping[str, Any], name: str
+    model: Model, parser: ChatParser, request: DerenderChatStreamRequest, chat_request: Mapping[str, Any], name: str
 ) -> dict[str, Any]:
     """``{"chunk", "stream_state"}`` for one chunk; bounds were checked by the caller.
 
@@ -63,7 +63,7 @@ def _live(
     model: Model,
     parser: ChatParser,
     chat_request: Any,
-    request: ChatStreamRequest,
+    request: DerenderChatStreamRequest,
     state: StreamState,
     options: OutputOptions,
 ) -> LiveStream:

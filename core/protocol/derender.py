@@ -62,7 +62,7 @@ class _Common(BaseModel):
     model: str | None = None
 
 
-class ChatRequest(_Common):
+class DerenderChatRequest(_Common):
     """One-shot chat: the engine's whole answer with the request that it answers."""
 
     stream: Literal[False] = False
@@ -72,7 +72,7 @@ class ChatRequest(_Common):
     chat_request: JsonObject | None = None
 
 
-class CompletionRequest(_Common):
+class DerenderCompletionRequest(_Common):
     """One-shot completions: one engine answer for each prompt, in order."""
 
     stream: Literal[False] = False
@@ -90,13 +90,13 @@ class _StreamCommon(_Common):
     prompt_token_ids: list[NonNegativeInt] | None = None
 
 
-class ChatStreamRequest(_StreamCommon):
+class DerenderChatStreamRequest(_StreamCommon):
     """One chunk of a chat stream."""
 
     chat_request: JsonObject | None = None
 
 
-class CompletionStreamRequest(_StreamCommon):
+class DerenderCompletionStreamRequest(_StreamCommon):
     """One chunk of a completions stream."""
 
     completion_request: JsonObject | None = None

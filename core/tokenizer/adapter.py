@@ -23,7 +23,7 @@ from core.tokenizer.special_tokens import SpecialTokens
 _MAX_ID = 2**32 - 1
 
 
-class Tokenizer:
+class FastTokenizer:
     """A Hugging Face fast tokenizer, decode-first.
 
     Parameters

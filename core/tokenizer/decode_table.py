@@ -24,6 +24,8 @@ from core.errors import ConfigurationError
 
 PACKED_NAME = "derender-vocab.bin"
 _PACKED_VERSION = 1
+# The largest published vocabularies have some 300,000 tokens; a larger id is a damaged file.
+_MAX_IDS = 2**24
 # The opening of the merges list. A vocabulary entry "merges" is followed by a
 # number and a quote inside a token is escaped, so only the real key matches.
 _MERGES = re.compile(rb'"merges"\s*:\s*\[')
@@ -91,7 +93,10 @@ def read_table(raw: bytes, extra: Sequence[Mapping[str, Any]] = ()) -> DecodeTab
         added.setdefault(content, token_id)
         if token.get("special"):
             flagged.add(token_id)
-    tokens: list[str | None] = [None] * (max([*vocab.values(), *added.values()], default=-1) + 1)
+    every = [*vocab.values(), *added.values()]
+    if not all(isinstance(i, int) and 0 <= i < _MAX_IDS for i in every):
+        raise ConfigurationError(f"tokenizer.json is not a tokenizer: an id is not between 0 and {_MAX_IDS}")
+    tokens: list[str | None] = [None] * (max(every, default=-1) + 1)
     for text, token_id in vocab.items():
         tokens[token_id] = text
     for text, token_id in added.items():

@@ -9,8 +9,9 @@ from core.bundle.chat_templates import find_chat_templates
 from core.bundle.folder import ModelFiles
 from core.bundle.model_config import ModelConfig, read_model_config
 from core.errors import ConfigurationError
-from core.tokenizer.adapter import Tokenizer
+from core.tokenizer.adapter import FastTokenizer
 from core.tokenizer.decode_table import PACKED_NAME, DecodeTable, read_table, unpack_table
+from core.tokenizer.interface import Tokenizer
 from core.tokenizer.special_tokens import SpecialTokens, resolve_special_tokens
 
 
@@ -24,14 +25,14 @@ def load_tokenizer(files: ModelFiles, config: ModelConfig | None = None, name: s
     present = set(files.names())
     if "tokenizer.json" not in present:
         if "tekken.json" in present:
-            from core.tokenizer.mistral import load_tekken  # mistral-common is installed only when wanted
+            from core.tokenizer.mistral import load_tekken  # few deployments have such a model
 
-            return load_tekken(files.read("tekken.json"), config, name or files.origin)
+            return load_tekken(lambda: files.read("tekken.json"), name or files.origin)
         found = ", ".join(sorted(present)) or "nothing"
         raise ConfigurationError(f"{files.origin} has no tokenizer.json (and no tekken.json): found {found}")
     special = resolve_special_tokens(config.tokenizer_config, config.special_tokens_map)
     extra = _extra_tokens(config, special)
-    return Tokenizer(
+    return FastTokenizer(
         _table(files, present, extra),
         special,
         lambda: files.read("tokenizer.json"),

@@ -1,0 +1,55 @@
+"""What the benchmarks have in common: model folders, outputs in a family's format, API Gateway events."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PATH_CHAT = "/v1/chat/completions/derender"
+QWEN_TOOL_CHAT: dict[str, Any] = {
+    "tool_call_parser": "hermes",
+    "reasoning_parser": "qwen3",
+    "enable_auto_tool_choice": True,
+}
+
+
+def model_folder(name: str) -> Path:
+    """A model folder built from registry packages, cached under ``build/models``."""
+    from infra.models import build
+
+    folder = ROOT / "build" / "models" / name
+    if not (folder / "tokenizer.json").is_file():
+        build(name, folder.parent)
+    return folder
+
+
+def tool_call_output(encoder: Any, tokens: int) -> list[int]:
+    """A Qwen3 output of ``tokens`` ids: half reasoning, half one tool call with a long string argument."""
+    line = "The quick brown fox jumps over the lazy dog, 42 times; then it rests. "
+    thought = "<think>\n" + line * (tokens // 16)
+    argument = {"name": "write_file", "arguments": {"text": line * tokens}}
+    call = "\n</think>\n\n<tool_call>\n" + json.dumps(argument)
+    head = encoder.encode(thought, add_special_tokens=False).ids[: tokens // 2]
+    tail = encoder.encode(call, add_special_tokens=False).ids
+    end = encoder.encode('"}}\n</tool_call>', add_special_tokens=False).ids
+    return (head + tail)[: tokens - len(end)] + end
+
+
+def gateway_event(path: str, body: str) -> dict[str, Any]:
+    """An API Gateway v2 (HTTP API) event of a POST."""
+    return {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json", "host": "localhost"},
+        "requestContext": {
+            "http": {"method": "POST", "path": path, "sourceIp": "127.0.0.1", "protocol": "HTTP/1.1"},
+            "requestId": "r",
+            "stage": "$default",
+        },
+        "body": body,
+        "isBase64Encoded": False,
+    }

@@ -1,0 +1,83 @@
+"""The answers on the wire: fields and their order as a vLLM 0.33.0 server writes them."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from examples.engine.generation import Delta, Engine
+from examples.engine.logprobs import logprobs_of, prompt_logprobs_of
+from examples.engine.requests import GenerateRequest, StreamOptions
+
+
+def usage_of(prompt: int, completion: int) -> dict[str, Any]:
+    return {
+        "prompt_tokens": prompt,
+        "total_tokens": prompt + completion,
+        "completion_tokens": completion,
+        "prompt_tokens_details": None,
+        "completion_tokens_details": None,
+    }
+
+
+def choice_of(engine: Engine, request: GenerateRequest, delta: Delta) -> dict[str, Any]:
+    """A choice; the weight versions are those of a model that is never updated, and come with the last token."""
+    end = delta.first + len(delta.token_ids)
+    versions = [{"version": "default", "start": 0, "end": end}] if end else []
+    count = request.sampling_params.logprobs
+    return {
+        "index": delta.index,
+        "finish_reason": delta.finish_reason,
+        "stop_reason": delta.stop_reason,
+        "token_ids": delta.token_ids,
+        "routed_experts": None,
+        "sampling_mask": None,
+        "weight_versions": versions if delta.finish_reason else None,
+        "logprobs": logprobs_of(delta.token_ids, delta.first, count, engine.model.vocab_size),
+    }
+
+
+async def one_shot(engine: Engine, request: GenerateRequest, request_id: str) -> dict[str, Any]:
+    """The body of an answer that is not streamed."""
+    whole = [Delta(i, [], 0) for i in range(request.sampling_params.n)]
+    async for delta in engine.generate(request, request_id):
+        choice = whole[delta.index]
+        choice.token_ids += delta.token_ids
+        choice.finish_reason, choice.stop_reason = delta.finish_reason, delta.stop_reason
+    prompt, count = request.token_ids, request.sampling_params.prompt_logprobs
+    return {
+        "request_id": request_id,
+        "model": engine.names[0],
+        "created": int(time.time()),
+        "usage": usage_of(len(prompt), sum(len(choice.token_ids) for choice in whole)),
+        "prompt_logprobs": None if count is None else prompt_logprobs_of(engine.model, prompt, count),
+        "prompt_token_id_logprobs": None,
+        "prompt_token_ids": prompt if request.return_token_ids else None,
+        "mm_placeholders": None,
+        "metrics": None,
+        "kv_transfer_params": None,
+        "ec_transfer_params": None,
+        "output_mode": "tokens",
+        "choices": [choice_of(engine, request, choice) for choice in whole],
+    }
+
+
+async def events(engine: Engine, request: GenerateRequest, request_id: str) -> AsyncIterator[str]:
+    """The server-sent events of a stream: one choice an event, then the usage if asked for, then [DONE]."""
+    options = request.stream_options or StreamOptions()
+    prompt, total = len(request.token_ids), 0
+    ids: dict[str, Any] = {"prompt_token_ids": request.token_ids} if request.return_token_ids else {}
+
+    def event(usage: dict[str, Any] | None, choices: list[dict[str, Any]]) -> str:
+        chunk = {"request_id": request_id, "usage": usage, **ids, "output_mode": "tokens", "choices": choices}
+        return f"data: {json.dumps(chunk, ensure_ascii=False, separators=(',', ':'))}\n\n"
+
+    async for delta in engine.generate(request, request_id):
+        total += len(delta.token_ids)
+        continuous = options.include_usage and options.continuous_usage_stats
+        usage = usage_of(prompt, delta.first + len(delta.token_ids)) if continuous else None
+        yield event(usage, [choice_of(engine, request, delta)])
+        ids = {}
+    if options.include_usage:
+        yield event({key: value for key, value in usage_of(prompt, total).items() if value is not None}, [])
+    yield "data: [DONE]\n\n"

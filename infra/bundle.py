@@ -1,0 +1,112 @@
+"""``derender bundle``: a Hugging Face model folder into a model bundle.
+
+The folder is loaded first, tokenizer with merges and all, so that what cannot
+be served is found here and not at a cold start. The bundle holds only the
+files that serving reads, a packed decode table, and a manifest with the
+SHA-256 of each. It appears at its destination whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from core.bundle.folder import FolderFiles, ModelFiles
+from core.bundle.manifest import MANIFEST_NAME, Manifest, dump_manifest, entry_of
+from core.bundle.model_config import read_model_config
+from core.errors import ConfigurationError
+from core.tokenizer import FastTokenizer, load_tokenizer
+from core.tokenizer.decode_table import PACKED_NAME, pack_table
+
+# What serving may read. Weights, READMEs and the like stay behind.
+_NEEDED = frozenset(
+    {
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "config.json",
+        "generation_config.json",
+        "chat_template.jinja",
+        "tekken.json",
+    }
+)
+_TEMPLATE_FOLDERS = ("chat_templates/", "additional_chat_templates/")
+_SLOW = 1.0  # seconds after which a step is worth a line
+
+
+def write_bundle(source: Path, dest: str) -> int:
+    """Write the bundle of ``source`` to the folder ``dest``, and say what is in it.
+
+    Raises:
+        ConfigurationError: the source cannot be served, or the destination is in use.
+    """
+    target = Path(dest)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())) and not (target / MANIFEST_NAME).is_file():
+        raise ConfigurationError(f"{dest} exists and is not a model bundle; it is left as it is")
+    contents = bundle_contents(FolderFiles(source))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        for name, data in contents.items():
+            path = staging / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        staging.chmod(0o755)
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(staging, target)
+    except OSError as exc:
+        raise ConfigurationError(f"cannot write {dest}: {exc.strerror}") from exc
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    for name, data in sorted(contents.items()):
+        print(f"{len(data):>12,}  {name}")
+    print(f"{sum(map(len, contents.values())):>12,}  bytes in {dest}")
+    return 0
+
+
+def bundle_contents(files: ModelFiles) -> dict[str, bytes]:
+    """The files of a bundle by name, manifest included.
+
+    Raises:
+        ConfigurationError: the model cannot be served; says why.
+    """
+    config = read_model_config(files)
+    with _step("reading the tokenizer"):
+        tokenizer = load_tokenizer(files, config)
+    if not config.config:
+        raise ConfigurationError(f"{files.origin} has no config.json: the model type and context length are unknown")
+    with _step("building the encoder"):
+        tokenizer.encode("")  # reads the merges: a damaged file is found here
+    contents = {
+        name: files.read(name)
+        for name in files.names()
+        if name in _NEEDED or (name.startswith(_TEMPLATE_FOLDERS) and name.endswith(".jinja"))
+    }
+    if isinstance(tokenizer, FastTokenizer):
+        contents[PACKED_NAME] = pack_table(tokenizer.table)
+    with _step("hashing"):
+        manifest = Manifest(files={name: entry_of(data) for name, data in contents.items()})
+    contents[MANIFEST_NAME] = dump_manifest(manifest)
+    return contents
+
+
+class _step:  # noqa: N801 (reads as a statement)
+    """Names a step on standard error once it has taken longer than a second."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(self, *exc: object) -> None:
+        seconds = time.monotonic() - self._began
+        if seconds > _SLOW:
+            print(f"{self._name}: {seconds:.1f} s", file=sys.stderr)

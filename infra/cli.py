@@ -1,0 +1,90 @@
+"""The ``derender`` command.
+
+Flags of ``serve`` are spelled as ``vllm launch render`` spells them. A flag
+sets the environment variable of its name for this process, so the command
+line, a container and a Lambda function read their settings in one way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.errors import ConfigurationError
+from handlers.settings import PREFIX, STREAM_STATES
+
+_FLAGS = ("enable-auto-tool-choice", "trust-request-chat-template", "exclude-tools-when-tool-choice-none")
+_VALUES = {
+    "tool-call-parser": "vLLM's tool parser (hermes, llama3_json, ...)",
+    "reasoning-parser": "vLLM's reasoning parser (qwen3, deepseek_r1, ...)",
+    "chat-template": "a Jinja file, or the template itself; default: the model's own",
+    "chat-template-content-format": "auto, string or openai",
+    "default-chat-template-kwargs": "JSON object: template arguments where a request gives none",
+    "max-model-len": "context length in tokens; default: the model's",
+    "max-logprobs": "most candidates per position (-1: any number)",
+    "generation-config": "auto: the model's sampling defaults; vllm: none; or a folder",
+    "max-body-bytes": "largest request body, decompressed",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status is 0, or 1 with one line on standard error."""
+    arguments = _parser().parse_args(argv)
+    try:
+        status: int = arguments.run(arguments)
+        return status
+    except ConfigurationError as exc:
+        print(f"derender: {exc}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="derender", description="render and derender for token-in/token-out engines")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="the service on uvicorn")
+    serve.add_argument("model", metavar="MODEL_DIR", help="a model folder or bundle")
+    serve.add_argument("--host", default="127.0.0.1")
+    serve.add_argument("--port", type=int, default=8000)
+    serve.add_argument("--served-model-name", nargs="+", metavar="NAME", help="default: MODEL_DIR as given")
+    for name in _FLAGS:
+        serve.add_argument(f"--{name}", action="store_true")
+    for name, text in _VALUES.items():
+        serve.add_argument(f"--{name}", help=text, metavar="VALUE")
+    serve.add_argument("--stream-state", choices=STREAM_STATES, help="what carries a parser from chunk to chunk")
+    serve.set_defaults(run=_serve)
+
+    bundle = commands.add_parser("bundle", help="check a Hugging Face model folder and write a model bundle")
+    bundle.add_argument("source", metavar="SOURCE", type=Path)
+    bundle.add_argument("dest", metavar="DEST")
+    bundle.set_defaults(run=_bundle)
+    return parser
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    environ = dict(os.environ)
+    environ[PREFIX + "MODEL"] = arguments.model
+    if arguments.served_model_name:
+        environ[PREFIX + "SERVED_MODEL_NAME"] = " ".join(arguments.served_model_name)
+    for name in (*_FLAGS, *_VALUES, "stream-state"):
+        value = getattr(arguments, name.replace("-", "_"))
+        if value:
+            environ[PREFIX + name.replace("-", "_").upper()] = "true" if value is True else str(value)
+    from infra.serve import serve  # uvicorn and the model are loaded only by the command that needs them
+
+    return serve(environ, arguments.host, arguments.port)
+
+
+def _bundle(arguments: argparse.Namespace) -> int:
+    from infra.bundle import write_bundle
+
+    return write_bundle(arguments.source, arguments.dest)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

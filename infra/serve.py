@@ -1,0 +1,30 @@
+"""Running the service on uvicorn: the same application as in Lambda, all functions in one process."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+
+import uvicorn
+
+from handlers.app import create_app
+from handlers.settings import settings_from_environ
+
+
+def serve(environ: Mapping[str, str], host: str, port: int) -> int:
+    """Load the model, then answer until interrupted.
+
+    Raises:
+        ConfigurationError: the settings or the model cannot work.
+    """
+    settings = settings_from_environ(environ)
+    began = time.perf_counter()
+    app = create_app(settings)
+    print(
+        f"derender: {settings.model} loaded in {time.perf_counter() - began:.2f} s, serving on http://{host}:{port}",
+        file=sys.stderr,
+        flush=True,
+    )
+    uvicorn.run(app, host=host, port=port, log_level="warning", lifespan="off")
+    return 0

@@ -1,0 +1,72 @@
+"""The accepted deviations from the recording: where we answer something else than vLLM 0.33.0 on purpose.
+
+Every entry says why, and checks what we answer instead.  A case of an entry that answers as recorded fails the
+tests: a deviation that is gone must be taken off this list.  It must never be used to silence a case that is merely
+wrong.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.golden import corpus
+from tests.golden.corpus import Case, Json, Mode
+from tests.golden.difference import ABSENT, Difference, answer_differences, differences
+
+Check = Callable[[Case, Json], list[Difference]]
+"""(case, our answer) -> what is not as the deviation promises; empty when all is."""
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """`pattern` is a case id or a glob over ids, `modes` the state modes in which the cases deviate."""
+
+    pattern: str
+    reason: str
+    check: Check
+    modes: tuple[Mode, ...] = corpus.MODES
+
+    def covers(self, case: Case, mode: Mode) -> bool:
+        return mode in self.modes and corpus.matches(self.pattern, case["id"])
+
+
+def answers_error(status: int, message: str, **fields: Json) -> Check:
+    """We answer an error: this status, a message that contains `message`, and the given fields of the error object.
+
+    A stream's last answer must be that error.
+    """
+
+    def check(case: Case, got: Json) -> list[Difference]:
+        last = got[-1] if isinstance(got, list) and got else got
+        found = differences(status, last.get("status"), ".status")
+        body = last.get("body")
+        error = body.get("error") if isinstance(body, dict) else None
+        if not isinstance(error, dict):
+            return [*found, Difference(".body.error", {"message": message, **fields}, body)]
+        if message not in str(error.get("message")):
+            found.append(Difference(".body.error.message", f"... {message} ...", error.get("message", ABSENT)))
+        for name, value in fields.items():
+            found += differences(value, error.get(name, ABSENT), f".body.error.{name}")
+        return found
+
+    return check
+
+
+def answers_as_recorded_except(replaced: dict[str, Json]) -> Check:
+    """We answer what is recorded, but for the given paths (as the reports write them: `.body.choices[0].text`).
+
+    The value of a path is what we answer there; `ABSENT` where we leave the field out.
+    """
+
+    def check(case: Case, got: Json) -> list[Difference]:
+        recorded = case["stream"]["responses"] if "stream" in case else case["response"]
+        found = {d.path: d for d in answer_differences(recorded, got)}
+        wrong = [d for path, d in found.items() if path not in replaced]
+        for path, value in replaced.items():
+            answered = found[path].got if path in found else "(as recorded)"
+            wrong += differences(value, answered, path)
+        return wrong
+
+    return check
+
+
+DEVIATIONS: tuple[Deviation, ...] = ()

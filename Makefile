@@ -29,7 +29,7 @@ $(STAMP): $(VENV)/.slice pyproject.toml
 	@touch $@
 
 demo: setup
-	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/demo.py $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

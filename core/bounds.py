@@ -86,17 +86,13 @@ def check_prompt_ids(prompt_token_ids: Sequence[int] | None, limits: Limits) -> 
         )
 
 
-def check_stream_length(
-    chunk: GenerateChunk, state: StreamState | None, prompt_token_ids: Sequence[int] | None, limits: Limits
-) -> None:
-    """Bound a chat stream: prompt, earlier output and this chunk together fit the context.
+def check_stream_length(chunks: Sequence[GenerateChunk], prompt: int, prior: int, limits: Limits) -> None:
+    """Bound a chat stream: ``prompt`` and ``prior`` output tokens and these chunks together fit the context.
 
     Raises:
         BadRequest: says all three counts.
     """
-    prompt = len(prompt_token_ids) if prompt_token_ids is not None else 0
-    prior = len(state.output_token_ids) if state is not None else 0
-    delta = sum(len(choice.token_ids) for choice in chunk.choices if choice.token_ids)
+    delta = sum(len(choice.token_ids or ()) for chunk in chunks for choice in chunk.choices)
     if prompt + prior + delta > limits.max_model_len:
         raise BadRequest(
             f"prompt_token_ids length ({prompt}) plus output_token_ids length ({prior}) plus delta ({delta}) "

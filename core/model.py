@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.bounds import Limits
-from core.bundle.folder import ModelFiles
+from core.bundle.folder import FolderFiles, ModelFiles
 from core.bundle.model_config import ModelConfig, read_model_config
 from core.errors import ConfigurationError, ModelNotFound
+from core.state.fingerprint import STATE_VERSION, fingerprint
 from core.text.stop import EosTokens
 from core.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     from core.parsing.chat_parser import ChatParser
+    from core.render.renderer import Renderer
+    from core.state.signature import StateSigner
 
 # vLLM's fallback for a model that declares no context length.
 _DEFAULT_MODEL_LEN = 2048
+# Whose answers ours are compared with, and whose parsers the slice holds.
+VLLM_VERSION = "0.33.0"
 CONTENT_FORMATS = ("auto", "string", "openai")
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a model is served: the flags of ``vllm launch render`` that change answers."""
+    """How a model is served: the flags of ``vllm launch render`` that change answers.
+
+    ``generation_config`` is "auto" (the model's own), "vllm" (no defaults) or
+    a folder that holds one. ``system_start_date`` (YYYY-MM-DD) pins the date
+    in the system message of gpt-oss models; None means today.
+    """
 
     served_names: Sequence[str]
     tool_call_parser: str | None = None
@@ -38,6 +50,10 @@ class ModelOptions:
     max_logprobs: int = 20
     max_n_sequences: int = 16384
     generation_config: str = "auto"
+    system_start_date: str | None = None
+    stream_state: str = "checkpoint"
+    state_keys: Sequence[str] = ()
+    state_signature_required: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,11 +67,35 @@ class Model:
     eos: EosTokens
     limits: Limits
     chat_parser: ChatParser | None
+    signer: StateSigner | None
+    files: ModelFiles
+
+    @cached_property
+    def stream_config(self) -> str:
+        """The fingerprint of what shapes a stream's output in this deployment; in a stream state, ``config``."""
+        options = self.options
+        return fingerprint(
+            {
+                "state": STATE_VERSION,
+                "vllm": VLLM_VERSION,
+                "tokenizer": self.files.digest(self.tokenizer.source_file),
+                "parsers": [options.tool_call_parser, options.reasoning_parser, options.enable_auto_tool_choice],
+                "template": dict(options.default_chat_template_kwargs),
+                "model_type": self.config.model_type,
+            }
+        )
 
     @property
     def name(self) -> str:
         """The first served name: what a response shows when the request names no model."""
         return self.options.served_names[0]
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        """The rendering half, built when it is first wanted: a deployment that only derenders never loads it."""
+        from core.render.renderer import build_renderer
+
+        return build_renderer(self)
 
     @property
     def is_harmony(self) -> bool:
@@ -88,7 +128,7 @@ def load_model(files: ModelFiles, options: ModelOptions) -> Model:
             f"chat_template_content_format must be one of {', '.join(CONTENT_FORMATS)}, "
             f"not {options.chat_template_content_format!r}"
         )
-    config = read_model_config(files)
+    config = _with_generation_config(read_model_config(files), options.generation_config)
     tokenizer = load_tokenizer(files, config)
     limits = Limits(
         max_model_len=_max_model_len(config, options),
@@ -103,6 +143,8 @@ def load_model(files: ModelFiles, options: ModelOptions) -> Model:
         eos=_eos_tokens(config, tokenizer),
         limits=limits,
         chat_parser=_chat_parser(config, tokenizer, options, limits),
+        signer=_signer(options),
+        files=files,
     )
 
 
@@ -114,6 +156,22 @@ def _chat_parser(config: ModelConfig, tokenizer: Tokenizer, options: ModelOption
     from core.parsing.chat_parser import load_chat_parser
 
     return load_chat_parser(config, tokenizer, options, limits.max_model_len)
+
+
+def _with_generation_config(config: ModelConfig, choice: str) -> ModelConfig:
+    """``config`` with the generation configuration of another folder, when ``choice`` names one."""
+    if choice in ("auto", "vllm"):
+        return config
+    other = read_model_config(FolderFiles(Path(choice)))
+    return replace(config, generation_config=other.generation_config or other.config)
+
+
+def _signer(options: ModelOptions) -> StateSigner | None:
+    if not options.state_keys:
+        return None
+    from core.state.signature import StateSigner
+
+    return StateSigner(options.state_keys, options.state_signature_required)
 
 
 def _max_model_len(config: ModelConfig, options: ModelOptions) -> int:

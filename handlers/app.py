@@ -16,7 +16,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from core.errors import RequestError
-from core.model import Model
+from core.model import VLLM_VERSION, Model
 from handlers.body import read_body
 from handlers.loading import ModelLoader
 from handlers.responses import error_response, internal_error, json_response
@@ -26,8 +26,6 @@ logger = logging.getLogger("derender")
 
 Endpoint = Callable[[Model, bytes, Request], Any]
 FUNCTIONS = ("render", "derender")
-# vLLM 0.33.0 is what answers are compared with, and what /version names.
-VLLM_VERSION = "0.33.0"
 
 
 class _Application(FastAPI):

@@ -8,9 +8,8 @@ from fastapi import Request
 from pydantic import BaseModel, Field, ValidationError
 
 from core.derender.chat import derender_chat
-from core.derender.chat_stream import derender_chat_chunk
 from core.derender.completions import derender_completion
-from core.derender.completions_stream import derender_completion_chunk
+from core.derender.stream import derender_chat_stream, derender_completion_stream
 from core.errors import BadRequest
 from core.model import Model
 from core.protocol.derender import (
@@ -33,14 +32,14 @@ class DetokenizeRequest(BaseModel):
 def chat(model: Model, body: bytes, request: Request) -> dict[str, Any]:
     parsed = parse_derender(body, DerenderChatRequest, DerenderChatStreamRequest)
     if isinstance(parsed, DerenderChatStreamRequest):
-        return derender_chat_chunk(model, parsed)
+        return derender_chat_stream(model, parsed)
     return derender_chat(model, parsed)
 
 
 def completions(model: Model, body: bytes, request: Request) -> dict[str, Any]:
     parsed = parse_derender(body, DerenderCompletionRequest, DerenderCompletionStreamRequest)
     if isinstance(parsed, DerenderCompletionStreamRequest):
-        return derender_completion_chunk(model, parsed)
+        return derender_completion_stream(model, parsed)
     return derender_completion(model, parsed)
 
 

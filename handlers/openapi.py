@@ -46,7 +46,7 @@ _ERRORS = {
     "413": "The body is too large.",
     "503": "The model is not loaded yet.",
 }
-_BODY_NAMES = {
+_BODY_NAMES: dict[str, tuple[type[BaseModel], ...]] = {
     "/v1/chat/completions/derender": (DerenderChatRequest, DerenderChatStreamRequest),
     "/v1/completions/derender": (DerenderCompletionRequest, DerenderCompletionStreamRequest),
 }
@@ -91,7 +91,8 @@ def _other_forms(path: str) -> tuple[type[BaseModel], ...]:
     if path == "/tokenize":
         from handlers.render_endpoints import TOKENIZE_FORMS
 
-        return TOKENIZE_FORMS
+        forms: tuple[type[BaseModel], ...] = TOKENIZE_FORMS
+        return forms
     return (ChatCompletionRequest,) if "chat" in path else (CompletionRequest,)
 
 

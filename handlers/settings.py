@@ -19,6 +19,7 @@ from core.model import ModelOptions
 
 PREFIX = "DERENDER_"
 STREAM_STATES = ("checkpoint", "replay")
+STATE_SIGNATURES = ("required", "optional")
 # Lambda's own limit on a buffered invoke is 6 MB; a server may be given more.
 DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024
 
@@ -28,8 +29,10 @@ class Settings:
     """One deployment. Flags of ``vllm launch render`` keep their names and meaning.
 
     ``model`` is a model folder or bundle. ``chat_template`` is a file or, when
-    it holds a newline or a template tag, the template itself. ``environ`` is
-    where vLLM's own variables are read from.
+    it holds a newline or a template tag, the template itself. ``state_key``
+    lists the keys that sign stream states: the first signs, all are accepted;
+    with ``state_signature`` "optional" an unsigned state is accepted too.
+    ``environ`` is where vLLM's own variables are read from.
     """
 
     model: str
@@ -46,6 +49,8 @@ class Settings:
     max_logprobs: int = 20
     generation_config: str = "auto"
     stream_state: str = "checkpoint"
+    state_key: Sequence[str] = ()
+    state_signature: str = "required"
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     environ: Mapping[str, str] = field(default_factory=dict)
 
@@ -55,6 +60,10 @@ class Settings:
         if self.stream_state not in STREAM_STATES:
             raise ConfigurationError(
                 f"{PREFIX}STREAM_STATE must be one of {', '.join(STREAM_STATES)}, not {self.stream_state!r}"
+            )
+        if self.state_signature not in STATE_SIGNATURES:
+            raise ConfigurationError(
+                f"{PREFIX}STATE_SIGNATURE must be one of {', '.join(STATE_SIGNATURES)}, not {self.state_signature!r}"
             )
         if self.max_body_bytes < 1:
             raise ConfigurationError(f"{PREFIX}MAX_BODY_BYTES must be at least 1, not {self.max_body_bytes}")
@@ -160,6 +169,7 @@ def _json_object(name: str, text: str) -> dict[str, Any]:
 
 _READERS: dict[str, Callable[[str, str], Any]] = {
     "served_model_name": _names,
+    "state_key": _names,
     "enable_auto_tool_choice": _flag,
     "trust_request_chat_template": _flag,
     "exclude_tools_when_tool_choice_none": _flag,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.errors import ConfigurationError
-from handlers.settings import PREFIX, STREAM_STATES
+from handlers.settings import PREFIX, STATE_SIGNATURES, STREAM_STATES
 
 _FLAGS = ("enable-auto-tool-choice", "trust-request-chat-template", "exclude-tools-when-tool-choice-none")
 _VALUES = {
@@ -57,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
     for name, text in _VALUES.items():
         serve.add_argument(f"--{name}", help=text, metavar="VALUE")
     serve.add_argument("--stream-state", choices=STREAM_STATES, help="what carries a parser from chunk to chunk")
+    serve.add_argument("--state-key", nargs="+", metavar="KEY", help="keys that sign stream states; the first signs")
+    serve.add_argument("--state-signature", choices=STATE_SIGNATURES, help="whether unsigned states are refused")
     serve.set_defaults(run=_serve)
 
     bundle = commands.add_parser("bundle", help="check a Hugging Face model folder and write a model bundle")
@@ -69,9 +71,10 @@ def _parser() -> argparse.ArgumentParser:
 def _serve(arguments: argparse.Namespace) -> int:
     environ = dict(os.environ)
     environ[PREFIX + "MODEL"] = arguments.model
-    if arguments.served_model_name:
-        environ[PREFIX + "SERVED_MODEL_NAME"] = " ".join(arguments.served_model_name)
-    for name in (*_FLAGS, *_VALUES, "stream-state"):
+    for name in ("served_model_name", "state_key"):
+        if getattr(arguments, name):
+            environ[PREFIX + name.upper()] = " ".join(getattr(arguments, name))
+    for name in (*_FLAGS, *_VALUES, "stream-state", "state-signature"):
         value = getattr(arguments, name.replace("-", "_"))
         if value:
             environ[PREFIX + name.replace("-", "_").upper()] = "true" if value is True else str(value)

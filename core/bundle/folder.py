@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +28,10 @@ class ModelFiles(Protocol):
         Raises:
             ConfigurationError: the file is absent, unreadable or altered.
         """
+        ...
+
+    def digest(self, name: str) -> str:
+        """The SHA-256 of a file, in hexadecimal; from the manifest where there is one."""
         ...
 
 
@@ -73,3 +78,8 @@ class FolderFiles:
         except OSError as exc:
             raise ConfigurationError(f"model folder {self._path}: cannot read {name}: {exc.strerror}") from exc
         return data if self._manifest is None else self._manifest.check(name, data)
+
+    def digest(self, name: str) -> str:
+        if self._manifest is not None and name in self._manifest.files:
+            return self._manifest.files[name].sha256
+        return hashlib.sha256(self.read(name)).hexdigest()

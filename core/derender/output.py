@@ -21,11 +21,6 @@ from core.text.detokenizer import DecodeOptions, Window, detokenize, detokenize_
 from core.text.logprobs import chat_logprobs
 from core.text.stop import StopReason, cut_stop_string, drop_stop_token, strings_to_cut
 
-STOP_STRINGS_IN_STREAM = (
-    "stop strings are not supported by streaming derender because text already sent cannot be cut. "
-    "Use non-streaming derender or output_mode=text on /inference/v1/generate which holds stop strings back."
-)
-
 
 def options_of_chat(request: Mapping[str, Any] | None) -> OutputOptions:
     """The output options of a chat request that no parser needs.
@@ -47,12 +42,6 @@ def options_of_completion(request: Mapping[str, Any] | None) -> OutputOptions:
     if request is None:
         return NO_REQUEST
     return plain_completion_options(request) or completion_options(validate_completion_request(request))
-
-
-def refuse_stop_strings(stop: Any) -> None:
-    """A stream cannot take back text that was sent, so a request with stop strings is refused, as in vLLM."""
-    if stop:
-        raise BadRequest(STOP_STRINGS_IN_STREAM)
 
 
 def decode_output(

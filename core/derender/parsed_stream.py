@@ -1,22 +1,25 @@
-"""Streaming chat through a parser: one engine chunk and the carried state into one chat chunk."""
+"""Streaming chat through a parser: reasoning, content and tool-call deltas from engine chunks and a carried state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from core.bounds import check_stream_length
 from core.derender.output import carried_fields, resolve_logprobs
+from core.derender.stream_call import StreamCall, check_chunks
 from core.errors import BadRequest, InvalidState, RequestError
 from core.model import Model
 from core.parsing.chat_parser import ChatParser
 from core.parsing.live import LiveStream, replay_stream, start_stream
 from core.protocol import openai
-from core.protocol.derender import DerenderChatStreamRequest, StreamState
-from core.protocol.engine import StreamChoice
+from core.protocol.derender import VLLM_FIELDS, StreamState
+from core.protocol.engine import GenerateChunk, StreamChoice
 from core.protocol.output_options import OutputOptions, chat_options
+from core.state.fingerprint import check_fingerprint, fingerprint
 from core.text.logprobs import advance_context
 from core.text.stop import drop_stop_token
 
+Json = dict[str, Any]
 PROMPT_IDS_REQUIRED = (
     "prompt_token_ids is required when a tool or reasoning parser is configured. Without it parse_delta cannot "
     "tell whether the prompt left reasoning open (e.g. a chat template that pre-opens <think>) and would "
@@ -24,109 +27,132 @@ PROMPT_IDS_REQUIRED = (
 )
 
 
-def derender_parsed_chunk(
-    model: Model, parser: ChatParser, request: DerenderChatStreamRequest, chat_request: Mapping[str, Any], name: str
-) -> dict[str, Any]:
-    """``{"chunk", "stream_state"}`` for one chunk; bounds were checked by the caller.
+def open_parsed_stream(model: Model, parser: ChatParser, call: StreamCall) -> ParsedStream:
+    """The stream as the state left it, ready for the call's chunks.
 
     Raises:
         BadRequest, SchemaError: the request is not valid, or the state does not add up.
     """
-    validated = parser.validate(chat_request)
-    if request.prompt_token_ids is None:
+    assert call.request is not None
+    chat_request = parser.validate(call.request)
+    state = call.state or StreamState()
+    if call.prompt_token_ids is None and state.checkpoint is None:
         raise BadRequest(PROMPT_IDS_REQUIRED)
-    options = chat_options(validated)
-    state = request.stream_state or StreamState()
-    source = request.generate_chunk
-    choices: list[dict[str, Any]] = []
-    if source.choices:
+    check_chunks(model, call, is_chat=True)
+    prior = len(state.output_token_ids)
+    check_stream_length(call.chunks, len(call.prompt_token_ids or ()), prior, model.limits)
+    options = chat_options(chat_request)
+    config = fingerprint(
+        {
+            "deployment": model.stream_config,
+            "template": parser.template_kwargs(chat_request),
+            "tools": call.request.get("tools"),
+            "tool_choice": call.request.get("tool_choice"),
+        }
+    )
+    check_fingerprint(state.config, config)
+    decode = options.decode_options(model.tokenizer.is_fast, keep_special=True)
+    try:
+        live = start_stream(parser, chat_request, call.prompt_token_ids, decode)
+        replay_stream(live, state.output_token_ids, state.output_chunk_lens, call.prompt_token_ids)
+    except RequestError:
+        raise
+    except Exception as exc:
+        raise InvalidState("derender failed") from exc
+    # Replay finds the same; what was told to the client counts.
+    live.processor.tools_streamed = state.tools_streamed
+    return ParsedStream(model, call, live, state, options, config)
+
+
+class ParsedStream:
+    """One choice's output through vLLM's parser."""
+
+    def __init__(
+        self, model: Model, call: StreamCall, live: LiveStream, state: StreamState, options: OutputOptions, config: str
+    ) -> None:
+        self._model = model
+        self._call = call
+        self._live = live
+        self._state = state
+        self._options = options
+        self._config = config
+        self._role_sent = state.role_sent
+        self._context = state.logprob_context_token_ids
+        self._call_ids = list(state.last_tool_call_ids)
+        self._output_ids = list(state.output_token_ids)
+        self._chunk_lens = list(state.output_chunk_lens)
+        # Logprobs and ids would give hidden reasoning away.
+        self._hidden = live.processor.hide_metadata
+
+    def advance(self, chunk: GenerateChunk) -> Json:
+        """The chat chunk of one engine chunk.
+
+        Raises:
+            InvalidState: the parser cannot go on; a parser fed with a client's
+                state and a model's output may raise anything.
+        """
         try:
-            live = _live(model, parser, validated, request, state, options)
-            choice, state = _advance(model, live, source.choices[0], state, options, request.prompt_token_ids)
+            choices = [self._choice(choice) for choice in chunk.choices]
         except RequestError:
             raise
         except Exception as exc:
-            # A parser that is fed a client's state and a model's output may raise anything.
             raise InvalidState("derender failed") from exc
-        choices.append(choice)
-    chunk = openai.chat_chunk(
-        source,
-        name,
-        choices,
-        openai.chunk_usage(source.usage, request.prompt_tokens),
-        prompt_token_ids=source.prompt_token_ids if options.return_token_ids else None,
-    )
-    return {"chunk": chunk, "stream_state": state.model_dump()}
+        return openai.chat_chunk(
+            chunk,
+            self._call.model_name,
+            choices,
+            openai.chunk_usage(chunk.usage, self._call.prompt_tokens),
+            prompt_token_ids=chunk.prompt_token_ids if self._options.return_token_ids else None,
+        )
 
-
-def _live(
-    model: Model,
-    parser: ChatParser,
-    chat_request: Any,
-    request: DerenderChatStreamRequest,
-    state: StreamState,
-    options: OutputOptions,
-) -> LiveStream:
-    decode = options.decode_options(model.tokenizer.is_fast, keep_special=True)
-    live = start_stream(parser, chat_request, request.prompt_token_ids, decode)
-    replay_stream(live, state.output_token_ids, state.output_chunk_lens, request.prompt_token_ids)
-    # Replay finds the same; what was told to the client counts.
-    live.processor.tools_streamed = state.tools_streamed
-    return live
-
-
-def _advance(
-    model: Model,
-    live: LiveStream,
-    choice: StreamChoice,
-    state: StreamState,
-    options: OutputOptions,
-    prompt_token_ids: list[int] | None,
-) -> tuple[dict[str, Any], StreamState]:
-    ids = choice.token_ids or []
-    text_ids, stop_reason = drop_stop_token(ids, choice.finish_reason, choice.stop_reason, options.stop, model.eos)
-    message, finish_reason = None, None
-    if ids or choice.finish_reason is not None:
-        message, finish_reason = live.step(text_ids, ids, choice.finish_reason, prompt_token_ids)
-    # Hidden reasoning must not come back through its logprobs or token ids.
-    hidden = live.processor.hide_metadata
-    logprobs = (
-        None if hidden else resolve_logprobs(model, choice.logprobs, options.top_limit, state.logprob_context_token_ids)
-    )
-    delta, call_ids = _delta(message, state)
-    body = {
-        "index": choice.index,
-        "delta": delta,
-        "logprobs": logprobs,
-        "finish_reason": finish_reason,
-        "stop_reason": stop_reason,
-        "token_ids": choice.token_ids if options.return_token_ids and not hidden else None,
-        **carried_fields(choice),
-    }
-    new_state = state.model_copy(
-        update={
-            "role_sent": True,
-            "output_token_ids": [*state.output_token_ids, *ids],
-            "output_chunk_lens": [*state.output_chunk_lens, len(ids)] if ids else state.output_chunk_lens,
-            "tools_streamed": live.processor.tools_streamed,
-            "last_tool_call_ids": call_ids,
-            "logprob_context_token_ids": advance_context(state.logprob_context_token_ids, ids),
+    def _choice(self, choice: StreamChoice) -> Json:
+        ids = choice.token_ids or []
+        text_ids, stop_reason = drop_stop_token(
+            ids, choice.finish_reason, choice.stop_reason, self._options.stop, self._model.eos
+        )
+        message, finish_reason = None, None
+        if ids or choice.finish_reason is not None:
+            message, finish_reason = self._live.step(text_ids, ids, choice.finish_reason, self._call.prompt_token_ids)
+        logprobs = None
+        if not self._hidden:
+            logprobs = resolve_logprobs(self._model, choice.logprobs, self._options.top_limit, self._context)
+        self._context = advance_context(self._context, ids)
+        if ids:
+            self._output_ids += ids
+            self._chunk_lens.append(len(ids))
+        return {
+            "index": choice.index,
+            "delta": self._delta(message),
+            "logprobs": logprobs,
+            "finish_reason": finish_reason,
+            "stop_reason": stop_reason,
+            "token_ids": choice.token_ids if self._options.return_token_ids and not self._hidden else None,
+            **carried_fields(choice),
         }
-    )
-    return body, new_state
 
+    def _delta(self, message: Any) -> Json:
+        """The delta as it goes out, its tool-call ids being what they were first (a replay draws new ones)."""
+        body: Json = openai.delta(None, None) if message is None else message.model_dump()
+        for call in body.get("tool_calls") or ():
+            if call.get("id") is None:
+                continue
+            if call["index"] < len(self._call_ids):
+                call["id"] = self._call_ids[call["index"]]
+            else:
+                self._call_ids.append(call["id"])
+        if not self._role_sent:
+            body["role"] = "assistant"
+            self._role_sent = True
+        return body
 
-def _delta(message: Any, state: StreamState) -> tuple[dict[str, Any], list[str]]:
-    """The delta as it goes out, with tool-call ids that stay what they were first, and those ids."""
-    call_ids = list(state.last_tool_call_ids)
-    body: dict[str, Any] = openai.delta(None, None) if message is None else message.model_dump()
-    for call in body.get("tool_calls") or ():
-        if call.get("id") is None:
-            continue
-        if call["index"] < len(call_ids):
-            call["id"] = call_ids[call["index"]]  # a replay draws new ids
-        else:
-            call_ids.append(call["id"])
-    if not state.role_sent:
-        body["role"] = "assistant"
-    return body, call_ids
+    def fields(self) -> Json:
+        return {
+            **self._state.model_dump(include=VLLM_FIELDS),
+            "role_sent": self._role_sent,
+            "logprob_context_token_ids": self._context,
+            "output_token_ids": self._output_ids,
+            "output_chunk_lens": self._chunk_lens,
+            "tools_streamed": self._live.processor.tools_streamed,
+            "last_tool_call_ids": self._call_ids,
+            "config": self._config,
+        }

@@ -9,7 +9,7 @@ validated by vLLM's own types (``core.protocol.output_options``,
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
@@ -20,6 +20,8 @@ JsonObject = dict[str, Any]
 # vLLM accepts a decode window of this many tokens; a real one holds a handful.
 MAX_WINDOW = 1024
 MAX_LOGPROB_CONTEXT = 4
+# Gathering pays off within a few dozen chunks; more in one call is not a stream any more.
+MAX_CHUNKS = 4096
 _MAX_ERRORS = 20
 _STREAM_TRUE = re.compile(rb'"stream"\s*:\s*(?:true|1)')
 
@@ -31,7 +33,8 @@ class StreamState(BaseModel):
     to ``last_tool_call_ids`` are vLLM's fields, with vLLM's meaning: the
     decode window and its offsets (in tokens), whether the role was sent, the
     last sampled ids, the characters of text so far, and for the parser path
-    what a replay needs.
+    what a replay needs. ``checkpoint`` is the parser (``core.state.checkpoint``),
+    ``context`` the request (``core.state.context``).
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -46,6 +49,13 @@ class StreamState(BaseModel):
     output_chunk_lens: list[Annotated[int, Field(gt=0)]] = Field(default_factory=list)
     tools_streamed: bool = False
     last_tool_call_ids: list[str] = Field(default_factory=list)
+    # Ours: what the state belongs to, and what replaces the replay fields. Absent in a state of vLLM.
+    index: int | None = None
+    request_id: str | None = None
+    config: str | None = None
+    checkpoint: str | None = None
+    context: str | None = None
+    signature: str | None = None
 
     @model_validator(mode="after")
     def _lengths_add_up(self) -> StreamState:
@@ -56,6 +66,21 @@ class StreamState(BaseModel):
                 f"(got sum={total}, len(output_token_ids)={len(self.output_token_ids)})"
             )
         return self
+
+
+# The fields of vLLM's own state: a state that has all of them can go on in vLLM's server.
+VLLM_FIELDS = {
+    "prev_tokens",
+    "prefix_offset",
+    "read_offset",
+    "role_sent",
+    "logprob_context_token_ids",
+    "logprob_text_offset",
+    "output_token_ids",
+    "output_chunk_lens",
+    "tools_streamed",
+    "last_tool_call_ids",
+}
 
 
 class _Common(BaseModel):
@@ -84,10 +109,23 @@ class DerenderCompletionRequest(_Common):
 
 class _StreamCommon(_Common):
     stream: Literal[True]
-    generate_chunk: GenerateChunk
+    generate_chunk: GenerateChunk | None = None
+    generate_chunks: list[GenerateChunk] | None = Field(default=None, min_length=1, max_length=MAX_CHUNKS)
     stream_state: StreamState | None = None
     prompt_tokens: int | None = None
     prompt_token_ids: list[NonNegativeInt] | None = None
+    carry_context: bool = False
+
+    @model_validator(mode="after")
+    def _one_form_of_chunks(self) -> Self:
+        if (self.generate_chunk is None) == (self.generate_chunks is None):
+            raise ValueError("give either generate_chunk or generate_chunks")
+        return self
+
+    @property
+    def chunks(self) -> list[GenerateChunk]:
+        """The chunks of this call, in order."""
+        return [self.generate_chunk] if self.generate_chunk is not None else self.generate_chunks or []
 
 
 class DerenderChatStreamRequest(_StreamCommon):

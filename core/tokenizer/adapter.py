@@ -45,6 +45,7 @@ class FastTokenizer:
     """
 
     is_fast = True
+    source_file = "tokenizer.json"
     padding_side = "right"
     # What vLLM's own loader sets on every tokenizer.
     truncation_side = "left"

@@ -21,6 +21,7 @@ from typing import Any, overload
 from core.errors import BadRequest, ConfigurationError
 from core.tokenizer.adapter import check_id
 from core.tokenizer.mistral_chat import adjust_messages, check_conversation, check_template_options, text_message
+from core.tokenizer.mistral_grammar import MistralGrammars
 from core.tokenizer.tekken import TekkenVocabulary, join_pieces, read_tekken
 
 _FIRST_GRAMMAR_VERSION = 11
@@ -266,8 +267,8 @@ class TekkenTokenizer:
         return self.version >= _FIRST_GRAMMAR_VERSION
 
     @cached_property
-    def grammar_factory(self) -> Any:
-        """mistral-common's ``GrammarFactory``.
+    def grammar_factory(self) -> MistralGrammars:
+        """What makes the grammars of answers.
 
         Raises:
             AttributeError: the version has no grammars, as in vLLM.
@@ -278,7 +279,7 @@ class TekkenTokenizer:
         mistral = self.mistral
         from mistral_common.guidance.grammar_factory import GrammarFactory
 
-        return GrammarFactory(mistral)
+        return MistralGrammars(GrammarFactory(mistral))
 
     @cached_property
     def llg_tokenizer(self) -> Any:

@@ -17,6 +17,7 @@ DEFAULT_SCRIPT: dict[str, Any] = {
             "prompt": "get_weather",
             "answer": '<tool_call>\n{"name": "get_weather", "arguments": {"city": "{1}"}}\n</tool_call>',
         },
+        {"match": r"2 ?\+ ?2", "answer": "<think>\nTwo and two.\n</think>\n\n2 + 2 = 4."},
         {
             "match": r"(\d+) ?\+ ?(\d+)|why|think",
             "answer": "<think>\nThe user asks: {last_words}\nI go through it step by step.\n</think>\n\n"

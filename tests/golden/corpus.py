@@ -57,13 +57,14 @@ def by_server(cases: Iterable[Case]) -> list[Case]:
 
 
 def through_parser(case: Case) -> bool:
-    """Whether the case is a chat stream that a tool or reasoning parser reads.
-
-    Only these carry a parser from chunk to chunk, so only these depend on the state mode.
-    """
+    """Whether the case streams chat through a parser, as a recorded stream or as one call of one."""
     server = case["server"]
-    has_parser = bool(server.get("tool_call_parser") or server.get("reasoning_parser"))
-    return "stream" in case and has_parser and case["endpoint"].startswith("/v1/chat/")
+    parsed = server.get("reasoning_parser") or (
+        server.get("tool_call_parser") and server.get("enable_auto_tool_choice")
+    )
+    if not parsed or case["endpoint"] != "/v1/chat/completions/derender":
+        return False
+    return "stream" in case or bool(isinstance(case.get("request"), dict) and case["request"].get("stream"))
 
 
 def modes_of(case: Case) -> tuple[Mode, ...]:

@@ -54,7 +54,8 @@ class IdNames:
     def normalise(self, value: Json, key: str | None = None, parent: Json = None) -> Json:
         """`value` without `created` fields and with every random id named."""
         if isinstance(value, dict):
-            return {k: self.normalise(v, k, value) for k, v in value.items() if k != "created"}
+            left_out = STATE_ADDITIONS if key == "stream_state" else frozenset({"created"})
+            return {k: self.normalise(v, k, value) for k, v in value.items() if k not in left_out}
         if isinstance(value, list):
             return [self.normalise(v, key, parent) for v in value]
         if not isinstance(value, str):

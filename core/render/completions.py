@@ -1,0 +1,103 @@
+"""``/v1/completions/render``: a completion request into one request for the engine for each prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vllm.exceptions import VLLMValidationError
+
+from core.errors import BadRequest
+from core.model import Model
+from core.render.chat import BEAM_SEARCH, NO_TOKENS
+from core.render.generate_request import generate_request
+from core.render.prompt import CheckedText, Prompt, check_ids, check_media_options, check_text, tokenize_text
+from core.render.refusal import refusals
+from core.render.renderer import Renderer
+from core.render.request import parse_completion
+from core.render.sampling import resolve_sampling
+
+_SUFFIX = "suffix is only supported for models with FIM completion rendering"
+
+
+def render_completion(model: Model, body: Any, request_id: str | None = None) -> list[dict[str, Any]]:
+    """The ``GenerateRequest`` of each prompt, in the order of the prompts.
+
+    ``body`` is the decoded JSON of the request and stays as it is.
+    ``request_id`` wins over the request's own.
+
+    Raises:
+        ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
+    """
+    request = parse_completion(body)
+    model.resolve_name(request.model)
+    if request.use_beam_search:
+        raise BadRequest(BEAM_SEARCH)
+    renderer = model.renderer
+    with refusals():
+        _check_options(request)
+        prompts = completion_prompts(renderer, request, request.prompt)
+        base_id = f"cmpl-{request.request_id if request_id is None else request_id}"
+        written = []
+        for index, prompt in enumerate(prompts):
+            if not prompt.token_ids:
+                raise BadRequest(NO_TOKENS)
+            sampling = resolve_sampling(
+                request, request.max_tokens, len(prompt.token_ids), renderer.defaults, renderer.limits
+            )
+            one_id = base_id if len(prompts) == 1 else f"{base_id}-{index}"
+            written.append(generate_request(request, one_id, prompt, sampling))
+        return written
+
+
+def _check_options(request: Any) -> None:
+    """What vLLM refuses before it looks at a prompt. No Hugging Face tokenizer renders a suffix."""
+    embeds = request.prompt_embeds is not None
+    if request.suffix is not None and request.prompt != []:
+        raise BadRequest(_suffix_reason(request, embeds), "suffix")
+    if request.echo and embeds:
+        raise BadRequest("Echo is unsupported with prompt embeds.")
+    if request.prompt_logprobs is not None and embeds:
+        raise BadRequest("prompt_logprobs is not compatible with prompt embeds.")
+    if embeds and request.prompt_embeds != []:
+        raise VLLMValidationError(
+            "You must set `--enable-prompt-embeds` to input `prompt_embeds`.", parameter="prompt_embeds"
+        )
+
+
+def _suffix_reason(request: Any, embeds: bool) -> str:
+    if request.echo:
+        return "Echo is unsupported with suffix."
+    if embeds:
+        return "suffix is not supported with prompt_embeds"
+    if request.truncate_prompt_tokens is not None:
+        return "suffix is not supported with truncate_prompt_tokens"
+    texts = [request.prompt] if isinstance(request.prompt, str) else request.prompt
+    if texts and all(isinstance(text, str) for text in texts):
+        return _SUFFIX
+    return "suffix requires text prompt input for FIM completion rendering"
+
+
+def completion_prompts(renderer: Renderer, request: Any, prompt: Any) -> list[Prompt]:
+    """The prompts of a completion or tokenize request: a text, ids, or a list of either.
+
+    Raises:
+        VLLMValidationError: there is none, or one is too long.
+    """
+    check_media_options(request)
+    tokenizer = renderer.tokenizer
+    params = request.build_tok_params(renderer.view)
+    single = isinstance(prompt, str) or (isinstance(prompt, list) and prompt and isinstance(prompt[0], int))
+    given = [prompt] if single else list(prompt or ())
+    if not given:
+        raise VLLMValidationError("You must pass at least one prompt", parameter="prompt")
+    # Everything that can be refused without tokenizing is refused before anything is tokenized.
+    checked: list[CheckedText | Prompt] = []
+    for one in given:
+        if isinstance(one, str):
+            checked.append(check_text(tokenizer, one, params))
+            continue
+        ids = check_ids(tokenizer, one, params)
+        if params.needs_detokenization:
+            tokenizer.decode(ids.token_ids)  # an echo needs the text: ids that no tokenizer can hold are refused
+        checked.append(ids)
+    return [one if isinstance(one, Prompt) else tokenize_text(tokenizer, one, params) for one in checked]

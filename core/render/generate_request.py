@@ -1,0 +1,59 @@
+"""The request for the engine (``/inference/v1/generate``) as vLLM 0.33.0 writes it: every field, in its order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vllm.parser.utils import count_history_tool_calls
+
+from core.render.prompt import Prompt
+from core.render.sampling import Sampling
+
+
+def generate_request(
+    request: Any,
+    request_id: str,
+    prompt: Prompt,
+    sampling: Sampling,
+    *,
+    reasoning_ended: bool | None = None,
+    reasoning_template_kwargs: dict[str, Any] | None = None,
+    parse_context: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Assemble a ``GenerateRequest``; ``request`` is vLLM's chat or completion request."""
+    streams = bool(request.stream)
+    return {
+        "request_id": request_id,
+        "token_ids": prompt.token_ids,
+        "token_offsets": prompt.offsets,
+        "features": None,
+        "content_parts": None,
+        "sampling_params": sampling.params,
+        "model": request.model,
+        "reasoning_ended": reasoning_ended,
+        "reasoning_parser_kwargs": (
+            None if reasoning_template_kwargs is None else {"chat_template_kwargs": reasoning_template_kwargs}
+        ),
+        "return_token_ids": request.return_token_ids,
+        "output_mode": "tokens",
+        "parse_context": parse_context,
+        "stream": streams,
+        "stream_options": request.stream_options.model_dump() if streams and request.stream_options else None,
+        "cache_salt": request.cache_salt,
+        "priority": request.priority,
+        "kv_transfer_params": sampling.kv_transfer_params,
+        "ec_transfer_params": sampling.ec_transfer_params,
+    }
+
+
+def parse_context(request: Any, template_kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What an engine that parses by itself needs of the chat request: vLLM's ``ParseContext``."""
+    choice = request.tool_choice
+    return {
+        "tools": None if request.tools is None else [tool.model_dump() for tool in request.tools],
+        "tool_choice": choice if choice is None or isinstance(choice, str) else choice.model_dump(),
+        "parallel_tool_calls": request.parallel_tool_calls,
+        "include_reasoning": request.include_reasoning,
+        "chat_template_kwargs": template_kwargs,
+        "history_tool_call_cnt": count_history_tool_calls(request),
+    }

@@ -1,0 +1,121 @@
+"""A prompt: the token ids for the engine, and how text and ids become one.
+
+The order of the checks is vLLM's: a text that cannot fit is refused by its
+length in characters, before it is tokenized; ids are cut, then counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vllm.entrypoints.generate.base.protocol import validate_request_mm_kwargs
+from vllm.exceptions import VLLMValidationError
+from vllm.renderers.chat_utils import has_non_text_content
+
+from core.render.model_view import ModelView
+from core.tokenizer import Tokenizer
+
+_KV_IDS = "kv_transfer_params.prompt_token_ids"
+# Fast tokenizers give a special token that they add this span: it is at no place of the text.
+_NOWHERE = (0, 0)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Token ids, and the (start, end) characters of each in the tokenized text when they were asked for."""
+
+    token_ids: list[int]
+    offsets: list[tuple[int, int]] | None = None
+
+
+@dataclass(frozen=True)
+class CheckedText:
+    """A text that may be tokenized; ``cut`` characters were taken off its start."""
+
+    text: str
+    cut: int
+
+
+def check_media_options(request: Any) -> None:
+    """Refuse the options that change how media are read; any request may hold them, also as unknown fields.
+
+    Raises:
+        VLLMValidationError: there are some.
+    """
+    validate_request_mm_kwargs(
+        mm_processor_kwargs=getattr(request, "mm_processor_kwargs", None),
+        media_io_kwargs=getattr(request, "media_io_kwargs", None),
+        trust_request_mm_kwargs=False,
+    )
+
+
+def check_text(tokenizer: Tokenizer, text: str, params: Any) -> CheckedText:
+    """Bound a text by its characters, or cut it where the request asks for truncation.
+
+    ``params`` are vLLM's ``TokenizeParams``. No token is longer than
+    ``max_chars_per_token``, so that many times the context length is the
+    longest text that can fit.
+
+    Raises:
+        VLLMValidationError: the text cannot fit.
+    """
+    kept = params.apply_pre_tokenization(tokenizer, {"prompt": text})["prompt"]
+    return CheckedText(kept, len(text) - len(kept) if params.truncation_side == "left" else 0)
+
+
+def tokenize_text(tokenizer: Tokenizer, checked: CheckedText, params: Any) -> Prompt:
+    """The prompt of a text.
+
+    Raises:
+        VLLMValidationError: more tokens than the context length.
+    """
+    token_ids, offsets = tokenizer.encode_with_offsets(checked.text, **params.get_encode_kwargs())
+    if offsets is None or not params.return_token_offsets:
+        return check_ids(tokenizer, token_ids, params)
+    if checked.cut:
+        offsets = [span if span == _NOWHERE else (span[0] + checked.cut, span[1] + checked.cut) for span in offsets]
+    return check_ids(tokenizer, token_ids, params, offsets)
+
+
+def check_ids(
+    tokenizer: Tokenizer, token_ids: list[int], params: Any, offsets: list[tuple[int, int]] | None = None
+) -> Prompt:
+    """The prompt of some ids: cut as the request asks, then bounded.
+
+    Raises:
+        VLLMValidationError: more ids than the context length.
+    """
+    prompt = {"prompt_token_ids": token_ids, "prompt_token_offsets": offsets}
+    kept = params.apply_post_tokenization(tokenizer, prompt)
+    return Prompt(kept["prompt_token_ids"], kept["prompt_token_offsets"])
+
+
+def reused_ids(
+    request: Any, view: ModelView, tokenizer: Tokenizer, messages: Sequence[Any] | None = None
+) -> list[int] | None:
+    """The prompt ids that a decode step carries over from its prefill step, taken out of ``kv_transfer_params``.
+
+    None when there are none, and when the messages must be rendered anyway:
+    with ``echo``, or with parts of ``messages`` that are not text.
+
+    Raises:
+        VLLMValidationError: they are not ids of this model.
+    """
+    transfer = getattr(request, "kv_transfer_params", None)
+    if not isinstance(transfer, dict):
+        return None
+    token_ids = transfer.pop("prompt_token_ids", None)
+    if token_ids is None or getattr(request, "echo", False) or has_non_text_content(messages):
+        return None
+    # True and False are ints, too.
+    if not isinstance(token_ids, list) or not token_ids or any(type(i) is not int or i < 0 for i in token_ids):
+        raise VLLMValidationError(
+            "`kv_transfer_params['prompt_token_ids']` must be a non-empty list of non-negative integers.",
+            parameter=_KV_IDS,
+        )
+    # The engine's vocabulary is often padded beyond the tokenizer's; some tokenizers have more than the engine.
+    if max(token_ids) > max(tokenizer.max_token_id, view.vocab_size - 1):
+        raise VLLMValidationError(f"Token id {max(token_ids)} is out of vocabulary", parameter=_KV_IDS)
+    return token_ids

@@ -1,0 +1,57 @@
+"""Everything that rendering needs of a model, built once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.bounds import Limits
+from core.model import ModelOptions
+from core.render.model_view import ModelView, view_model
+from core.render.sampling import SamplingDefaults, sampling_defaults
+from core.render.template import TemplateTokenizer
+from core.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from core.model import Model
+    from core.parsing.chat_parser import ChatParser
+
+# Every vLLM server has this default (--cohere-format); it is on the wire of every answer.
+_COHERE_FORMAT = {"cohere_format": "cmd4"}
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """A model's rendering half. Never changed once built; safe to share between requests and threads.
+
+    ``template_kwargs`` are the deployment's default arguments of the chat
+    template. ``parser`` decides what becomes of ``tool_choice`` and
+    ``response_format``; None when the deployment has none.
+    """
+
+    options: ModelOptions
+    tokenizer: Tokenizer
+    limits: Limits
+    is_harmony: bool
+    view: ModelView
+    templates: TemplateTokenizer
+    template_kwargs: Mapping[str, Any]
+    defaults: SamplingDefaults
+    parser: ChatParser | None
+
+
+def build_renderer(model: Model) -> Renderer:
+    """The renderer of a loaded model. Reads no file; the tokenizer's merges are read by the first text."""
+    options = model.options
+    return Renderer(
+        options=options,
+        tokenizer=model.tokenizer,
+        limits=model.limits,
+        is_harmony=model.is_harmony,
+        view=view_model(model.config, options, model.origin, model.limits.max_model_len),
+        templates=TemplateTokenizer(model.tokenizer, options.chat_template),
+        template_kwargs={**_COHERE_FORMAT, **options.default_chat_template_kwargs},
+        defaults=sampling_defaults(model.config, options),
+        parser=model.chat_parser,
+    )

@@ -1,0 +1,98 @@
+"""Sampling parameters: the request's, filled up with the deployment's defaults, in the form that engines read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from vllm.entrypoints.serve.utils.api_utils import get_max_tokens
+from vllm.exceptions import VLLMValidationError
+
+from core.bounds import Limits
+from core.bundle.model_config import ModelConfig
+from core.model import ModelOptions
+
+# What vLLM takes from a generation configuration (``ModelConfig.get_diff_sampling_param``).
+_TAKEN = (
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "max_new_tokens",
+    "skip_special_tokens",
+)
+
+
+@dataclass(frozen=True)
+class SamplingDefaults:
+    """What a request that says nothing gets, by vLLM's names, and the most tokens that one may ask for."""
+
+    values: Mapping[str, Any]
+    max_tokens: int | None
+
+
+def sampling_defaults(config: ModelConfig, options: ModelOptions) -> SamplingDefaults:
+    """The defaults of a deployment.
+
+    ``generation_config`` "vllm" means none; any other value takes them from
+    the generation configuration that was loaded, or from ``config.json``
+    where there is none. Only that of a folder of its own limits
+    ``max_tokens``, as in vLLM.
+    """
+    if options.generation_config == "vllm":
+        return SamplingDefaults({}, None)
+    source = config.generation_config or config.config
+    values = {name: source[name] for name in _TAKEN if source.get(name) is not None}
+    if "max_new_tokens" in values:
+        values["max_tokens"] = values.pop("max_new_tokens")
+    return SamplingDefaults(values, None if options.generation_config == "auto" else values.get("max_tokens"))
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Sampling parameters on the wire, and the transfer parameters that go beside them."""
+
+    params: dict[str, Any]
+    kv_transfer_params: dict[str, Any] | None
+    ec_transfer_params: dict[str, Any] | None
+
+
+def resolve_sampling(
+    request: Any, requested: int | None, prompt_length: int, defaults: SamplingDefaults, limits: Limits
+) -> Sampling:
+    """The parameters for one prompt of ``prompt_length`` tokens.
+
+    ``requested`` is the request's own limit of output tokens.
+
+    Raises:
+        VLLMValidationError, ValueError: a value is out of its range, or nothing is left for the output.
+    """
+    max_tokens = get_max_tokens(
+        limits.max_model_len,
+        requested,
+        prompt_length,
+        dict(defaults.values),
+        defaults.max_tokens,
+        truncate_prompt_tokens=request.truncate_prompt_tokens,
+    )
+    params = request.to_sampling_params(max_tokens, dict(defaults.values))
+    if params.n > limits.max_n_sequences:
+        raise VLLMValidationError(
+            f"n must be at most {limits.max_n_sequences}, got {params.n}. To increase this limit, set the "
+            f"VLLM_MAX_N_SEQUENCES environment variable."
+        )
+    # Only values that differ from their defaults are written; names with an underscore are the engine's own.
+    written = {name: value for name, value in msgspec.to_builtins(params, str_keys=True).items() if name[0] != "_"}
+    extra = dict(written.get("extra_args") or {})
+    transfer = extra.pop("kv_transfer_params", None), extra.pop("ec_transfer_params", None)
+    # vLLM hands these over beside the sampling parameters; the engine puts them back.
+    if extra:
+        written["extra_args"] = extra
+    else:
+        written.pop("extra_args", None)
+    return Sampling(written, *transfer)

@@ -1,0 +1,70 @@
+"""Validation errors of render requests in the form of vLLM 0.33.0's answers.
+
+vLLM validates bodies through FastAPI and writes one line for each fault, with
+the field's name freed of what pydantic calls the branches of a union. The
+answer's size is bounded whatever the request's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from pydantic_core.core_schema import CoreSchemaType
+
+from core.errors import SchemaError
+
+_MAX_ERRORS = 10
+_MAX_INPUT = 200
+_MAX_LINE = 1000
+_CUT = "...[truncated]"
+_BRACKETS = frozenset("[](){}")
+# Parts of a location that name a branch of a union, not a field: Python's types, and pydantic's compound schemas.
+_BRANCHES = frozenset(
+    {"str", "int", "float", "bool", "bytes", "bytearray", "complex"}
+    | {"list", "tuple", "dict", "set", "frozenset", "none", "nonetype"}
+    | {"chain", "default", "nullable", "union", "call", "arguments", "callable"}
+    | {kind for kind in get_args(CoreSchemaType) if kind.startswith("function-") or "-or-" in kind or "is-" in kind}
+)
+
+
+def schema_error(exc: ValidationError) -> SchemaError:
+    """The answer to a body that does not validate; ``param`` is its first faulty field."""
+    found = exc.errors(include_url=False)
+    lines = [_line(error) for error in found[:_MAX_ERRORS]]
+    label = "error" if len(found) == 1 else "errors"
+    if len(found) > _MAX_ERRORS:
+        lines.append(f"...and {len(found) - _MAX_ERRORS} more {label}")
+    text = "".join(f"\n  {line}" for line in lines)
+    return SchemaError(f"{len(found)} validation {label}:{text}", _place(found[0]["loc"]))
+
+
+def body_error(kind: str, message: str, shown: str, place: int | None = None, reason: str | None = None) -> SchemaError:
+    """The answer to a body that is no JSON object at all; ``shown`` stands for the body."""
+    where = "body" if place is None else f"body.{place}"
+    error: dict[str, Any] = {"type": kind, "loc": where, "msg": message, "input": shown}
+    if reason is not None:
+        error["ctx"] = {"error": reason}
+    return SchemaError(f"1 validation error:\n  {error}", where)
+
+
+def shown_input(value: Any) -> Any:
+    """A value as an error shows it: texts cut, containers by their size."""
+    if isinstance(value, list | tuple | dict | set | frozenset):
+        return f"<{type(value).__name__} of {len(value)} items>"
+    try:
+        text = value if isinstance(value, str) else str(value)
+    except ValueError:  # an integer with too many digits
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _MAX_INPUT else text[:_MAX_INPUT] + _CUT
+
+
+def _line(error: Any) -> str:
+    text = str({**error, "loc": _place(error["loc"]), "input": shown_input(error["input"])})
+    return text if len(text) <= _MAX_LINE else text[:_MAX_LINE] + _CUT
+
+
+def _place(location: Iterable[int | str]) -> str:
+    parts = [str(part) for part in location]
+    return ".".join(["body", *(p for p in parts if p.lower() not in _BRANCHES and _BRACKETS.isdisjoint(p))])

@@ -1,0 +1,120 @@
+"""What later chunks need of a request, carried in the state so that they need not send it again.
+
+Only the fields that shape an output are kept. Of the conversation nothing is
+left but how many tools were called in it, which numbers the next ones for
+some models.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from core.errors import InvalidState
+
+# What derender and vLLM's parsers read of a chat or completion request.
+_KEPT = (
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "include_reasoning",
+    "chat_template_kwargs",
+    "reasoning_effort",
+    "add_generation_prompt",
+    "continue_final_message",
+    "response_format",
+    "structured_outputs",
+    "skip_special_tokens",
+    "spaces_between_special_tokens",
+    "logprobs",
+    "top_logprobs",
+    "logprob_token_ids",
+    "return_token_ids",
+    "stop_token_ids",
+    "ignore_eos",
+    "include_stop_str_in_output",
+    "min_tokens",
+)
+MAX_CONTEXT_BYTES = 1024 * 1024
+_PARAM = "stream_state.context"
+
+
+@dataclass(frozen=True)
+class Context:
+    """The carried half of a request; a missing part was not given."""
+
+    model: str | None = None
+    prompt_tokens: int | None = None
+    prompt_token_ids: list[int] | None = None
+    request: dict[str, Any] | None = None
+
+
+def reduce_request(request: Mapping[str, Any] | None, is_chat: bool) -> dict[str, Any] | None:
+    """The request with only the fields that shape its output."""
+    if request is None:
+        return None
+    kept = {name: request[name] for name in _KEPT if name in request}
+    if is_chat:
+        kept["messages"] = [_call_skeleton(m) for m in request.get("messages") or () if _calls(m)]
+    else:
+        kept["prompt"] = "-"  # a completion request must have one; nothing reads it
+    return kept
+
+
+def _calls(message: Any) -> list[Any]:
+    calls = message.get("tool_calls") if isinstance(message, Mapping) else None
+    return calls if isinstance(calls, list) else []
+
+
+def _call_skeleton(message: Any) -> dict[str, Any]:
+    call = {"id": "", "type": "function", "function": {"name": "", "arguments": "{}"}}
+    return {"role": "assistant", "content": "", "tool_calls": [call] * len(_calls(message))}
+
+
+def pack_context(context: Context) -> str:
+    """The context as text for a state."""
+    parts = {
+        "m": context.model,
+        "n": context.prompt_tokens,
+        "p": context.prompt_token_ids,
+        "r": context.request,
+    }
+    data = orjson.dumps({name: value for name, value in parts.items() if value is not None})
+    return base64.urlsafe_b64encode(zlib.compress(data, 6)).rstrip(b"=").decode("ascii")
+
+
+def unpack_context(text: str) -> Context:
+    """Read what :func:`pack_context` wrote.
+
+    Raises:
+        InvalidState: it is not such a text, or larger than any context.
+    """
+    try:
+        packed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        inflater = zlib.decompressobj()
+        data = inflater.decompress(packed, MAX_CONTEXT_BYTES)
+        if not inflater.eof or inflater.unused_data:
+            raise InvalidState("context is damaged or too large", _PARAM)
+        parts = orjson.loads(data)
+        context = Context(parts.get("m"), parts.get("n"), parts.get("p"), parts.get("r"))
+    except (binascii.Error, zlib.error, ValueError, AttributeError) as exc:
+        raise InvalidState("context is damaged", _PARAM) from exc
+    if not _well_formed(context):
+        raise InvalidState("context is malformed", _PARAM)
+    return context
+
+
+def _well_formed(context: Context) -> bool:
+    ids = context.prompt_token_ids
+    return (
+        (context.model is None or isinstance(context.model, str))
+        and (context.prompt_tokens is None or type(context.prompt_tokens) is int)
+        and (ids is None or (isinstance(ids, list) and all(type(i) is int and 0 <= i < 2**32 for i in ids)))
+        and (context.request is None or isinstance(context.request, dict))
+    )

@@ -1,0 +1,62 @@
+"""Fingerprints that tie a stream state to what shaped it.
+
+vLLM documents that servers with different settings silently split the same
+stream differently. Here the state says which settings made it, and another
+configuration is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from core.errors import InvalidState
+
+# Raised whenever the meaning of a state changes: states of another version are refused.
+STATE_VERSION = 1
+_HEX = 16
+
+
+def fingerprint(parts: Mapping[str, Any]) -> str:
+    """16 hexadecimal digits over the parts, the same for equal parts in any order."""
+    data = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=str)
+    return hashlib.sha256(data).hexdigest()[:_HEX]
+
+
+def check_fingerprint(carried: str | None, expected: str) -> None:
+    """Refuse a state of another configuration.
+
+    A state without one comes from vLLM's own server and is read as such.
+
+    Raises:
+        InvalidState: names the field and what may differ.
+    """
+    if carried is not None and carried != expected:
+        raise InvalidState(
+            "config does not match: the state was made with another tokenizer, parser, chat template arguments, "
+            "tools or version; every chunk of a stream needs the same deployment and the same chat_request",
+            "stream_state.config",
+        )
+
+
+def check_stream(
+    carried_index: int | None, index: int | None, carried_request: str | None, request_id: str | None
+) -> None:
+    """Refuse a chunk that belongs to another choice or stream than the state.
+
+    Raises:
+        InvalidState: names the field.
+    """
+    if carried_index is not None and index is not None and carried_index != index:
+        raise InvalidState(
+            f"index does not match: the state belongs to choice {carried_index}, the chunk to choice {index}; "
+            f"each choice of a stream has its own state",
+            "stream_state.index",
+        )
+    if carried_request is not None and request_id is not None and carried_request != request_id:
+        raise InvalidState(
+            "request_id does not match: the state belongs to another stream than the chunk", "stream_state.request_id"
+        )

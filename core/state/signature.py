@@ -1,0 +1,68 @@
+"""Signing a stream state, so that only what this deployment wrote is read back.
+
+HMAC-SHA256 over everything else in the state. Several keys are accepted and
+the first signs, so that a key can be replaced without breaking the streams
+that are in flight.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from itsdangerous import Signer
+
+from core.errors import ConfigurationError, InvalidState
+
+FIELD = "signature"
+# Binds a signature to its purpose: a key used elsewhere signs nothing here, and the other way round.
+_SALT = b"derender.stream_state.1"
+MIN_KEY_BYTES = 16
+
+
+class StateSigner:
+    """Signs and checks states with a list of keys; ``required`` refuses unsigned states.
+
+    Raises:
+        ConfigurationError: a key is too short to be one.
+    """
+
+    def __init__(self, keys: Sequence[str], required: bool = True) -> None:
+        if not keys or any(len(key.encode()) < MIN_KEY_BYTES for key in keys):
+            raise ConfigurationError(f"state_key: each key must have at least {MIN_KEY_BYTES} bytes")
+        self.required = required
+        # The package signs with the last key of its list.
+        self._signer = Signer(
+            [key.encode() for key in reversed(keys)],
+            salt=_SALT,
+            key_derivation="hmac",
+            digest_method=hashlib.sha256,
+        )
+
+    def sign(self, state: Mapping[str, Any]) -> str:
+        """The signature of a state's other fields."""
+        return self._signer.get_signature(canonical(state)).decode("ascii")
+
+    def check(self, state: Mapping[str, Any], signature: str | None) -> None:
+        """Refuse a state that none of the keys signed.
+
+        Raises:
+            InvalidState: the signature is missing where it is required, or wrong.
+        """
+        if signature is None:
+            if self.required:
+                raise InvalidState("signature is missing; this deployment reads only states that it signed", _PARAM)
+            return
+        if not self._signer.verify_signature(canonical(state), signature):
+            raise InvalidState("signature does not match: the state was altered, or signed with another key", _PARAM)
+
+
+_PARAM = f"stream_state.{FIELD}"
+
+
+def canonical(state: Mapping[str, Any]) -> bytes:
+    """The bytes that are signed: all fields but the signature, in one fixed form."""
+    fields = {name: value for name, value in state.items() if name != FIELD}
+    return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)

@@ -1,0 +1,194 @@
+"""``make demo``: the whole round trip, shown step by step.
+
+Starts the service on port 8100 and the scripted token engine on port 8200,
+sends chat requests through render, generate and derender, plain, with
+reasoning and with a tool call, whole and streamed, and stops both again.
+With ``--keep`` the two servers stay until Ctrl-C, to be tried by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+
+ROOT = Path(__file__).resolve().parents[1]
+SERVICE, ENGINE = "http://127.0.0.1:8100", "http://127.0.0.1:8200"
+MODEL = "qwen3"
+# The name in the API page's example: it is served too, so that the example runs unchanged.
+EXAMPLE_MODEL = "meta-llama/Llama-3.2-1B-Instruct"
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Current weather of a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+SCENES: list[tuple[str, dict[str, Any]]] = [
+    (
+        "Plain text",
+        {"messages": [{"role": "user", "content": "Hello there"}], "chat_template_kwargs": {"enable_thinking": False}},
+    ),
+    ("Reasoning", {"messages": [{"role": "user", "content": "Why is the sky blue? Think."}]}),
+    ("A tool call", {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "tools": [WEATHER]}),
+]
+console = Console(highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def running(name: str, url: str, command: list[str]) -> Iterator[None]:
+    """A server as a child process, ready when its /health answers, ended with the block."""
+    try:
+        httpx.get(url, timeout=1)
+        sys.exit(f"something else already answers on {url}; stop it and try again")
+    except httpx.TransportError:
+        pass
+    process = subprocess.Popen(command, cwd=ROOT)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            if process.poll() is not None:
+                sys.exit(f"{name} ended with status {process.returncode}")
+            try:
+                if httpx.get(f"{url}/health", timeout=1).status_code == 200:
+                    break
+            except httpx.TransportError:
+                pass
+            if time.monotonic() > deadline:
+                sys.exit(f"{name} did not become ready within 60 s")
+            time.sleep(0.05)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def post(client: httpx.Client, url: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Post and return the JSON answer; an error ends the demo with its text."""
+    response = client.post(url, json=body)
+    if response.status_code != 200:
+        sys.exit(f"{url} answered {response.status_code}: {response.text}")
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def render(client: httpx.Client, request: dict[str, Any]) -> dict[str, Any]:
+    """Step 1, shown with the prompt that came out of the chat template."""
+    rendered = post(client, f"{SERVICE}/v1/chat/completions/render", request)
+    ids = rendered["token_ids"]
+    prompt = post(client, f"{SERVICE}/detokenize", {"tokens": ids})["prompt"]
+    console.print(f"[bold]1. render[/]    {len(ids)} token ids: {_ids(ids)}")
+    console.print(Panel(escape(prompt.rstrip()), title="the prompt they stand for", title_align="left", style="dim"))
+    return rendered
+
+
+def show_whole(client: httpx.Client, request: dict[str, Any]) -> None:
+    """Render, generate, derender, each in one call."""
+    rendered = render(client, request)
+    generated = post(client, f"{ENGINE}/inference/v1/generate", rendered)
+    ids = generated["choices"][0]["token_ids"]
+    console.print(f"[bold]2. generate[/]  {len(ids)} token ids: {_ids(ids)}")
+    answer = post(
+        client,
+        f"{SERVICE}/v1/chat/completions/derender",
+        {
+            "generate_response": generated,
+            "prompt_tokens": len(rendered["token_ids"]),
+            "prompt_token_ids": rendered["token_ids"],
+            "chat_request": request,
+        },
+    )
+    choice = answer["choices"][0]
+    message = choice["message"]
+    console.print(f"[bold]3. derender[/]  finish_reason {choice['finish_reason']}, usage {answer['usage']['total_tokens']}")
+    for part in ("reasoning", "content"):
+        if message.get(part):
+            console.print(f"   {part}: [green]{escape(message[part].strip())}[/]")
+    for call in message.get("tool_calls", []):
+        console.print(f"   tool call: [green]{escape(call['function']['name'])}({escape(call['function']['arguments'])})[/]")
+
+
+def show_stream(client: httpx.Client, request: dict[str, Any]) -> None:
+    """The same, streamed: one derender call for each chunk of the engine, the state carried by this client."""
+    request = {**request, "stream": True, "stream_options": {"include_usage": True}}
+    rendered = render(client, request)
+    state, calls, state_bytes, deltas = None, 0, 0, []
+    with client.stream("POST", f"{ENGINE}/inference/v1/generate", json=rendered) as stream:
+        for line in stream.iter_lines():
+            if not line.startswith("data: ") or line == "data: [DONE]":
+                continue
+            answer = post(
+                client,
+                f"{SERVICE}/v1/chat/completions/derender",
+                {
+                    "stream": True,
+                    "generate_chunk": json.loads(line.removeprefix("data: ")),
+                    "stream_state": state,
+                    "prompt_tokens": len(rendered["token_ids"]),
+                    "prompt_token_ids": rendered["token_ids"],
+                    "chat_request": request,
+                },
+            )
+            state = answer["stream_state"]
+            calls, state_bytes = calls + 1, len(json.dumps(state))
+            deltas += [choice["delta"] for choice in answer["chunk"]["choices"]]
+    console.print(f"[bold]2. generate and 3. derender[/]  {calls} chunks, {state_bytes} bytes of state at the end; the deltas:")
+    for delta in deltas:
+        shown = {key: value for key, value in delta.items() if value}
+        if shown:
+            console.print(f"   [green]{escape(json.dumps(shown, ensure_ascii=False))}[/]")
+
+
+def _ids(ids: list[int]) -> str:
+    return " ".join(map(str, ids[:12])) + (" ..." if len(ids) > 12 else "")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    arguments.add_argument("--keep", action="store_true", help="leave both servers running until Ctrl-C")
+    keep = arguments.parse_args().keep
+    from infra.models import build
+
+    folder = build(MODEL, ROOT / "build" / "models")
+    python = sys.executable
+    service = [python, "-m", "infra.cli", "serve", str(folder), "--port", "8100"]
+    service += ["--served-model-name", MODEL, EXAMPLE_MODEL, "--tool-call-parser", "hermes"]
+    service += ["--enable-auto-tool-choice", "--reasoning-parser", "qwen3"]
+    engine = [python, "examples/scripted_engine.py", "--port", "8200", "--model", str(folder)]
+    engine += ["--served-model-name", MODEL, EXAMPLE_MODEL]
+    with running("the service", SERVICE, service), running("the scripted engine", ENGINE, engine):
+        with httpx.Client(timeout=60) as client:
+            for title, request in SCENES:
+                console.rule(f"[bold]{title}")
+                show_whole(client, {"model": MODEL, **request})
+            for title, request in SCENES[2:]:
+                console.rule(f"[bold]{title}, streamed")
+                show_stream(client, {"model": MODEL, **request})
+        console.rule("[bold]examples/api_example.py, the API page's own client")
+        subprocess.run([python, "examples/api_example.py"], cwd=ROOT, check=True)
+        if keep:
+            console.print(f"The service is on {SERVICE}, the engine on {ENGINE}; Ctrl-C stops both.")
+            try:
+                while True:
+                    time.sleep(3600)
+            except KeyboardInterrupt:
+                pass
+
+
+if __name__ == "__main__":
+    main()

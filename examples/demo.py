@@ -115,12 +115,14 @@ def show_whole(client: httpx.Client, request: dict[str, Any]) -> None:
     )
     choice = answer["choices"][0]
     message = choice["message"]
-    console.print(f"[bold]3. derender[/]  finish_reason {choice['finish_reason']}, usage {answer['usage']['total_tokens']}")
+    total = answer["usage"]["total_tokens"]
+    console.print(f"[bold]3. derender[/]  finish_reason {choice['finish_reason']}, {total} tokens in all")
     for part in ("reasoning", "content"):
         if message.get(part):
             console.print(f"   {part}: [green]{escape(message[part].strip())}[/]")
     for call in message.get("tool_calls", []):
-        console.print(f"   tool call: [green]{escape(call['function']['name'])}({escape(call['function']['arguments'])})[/]")
+        function = call["function"]
+        console.print(f"   tool call: [green]{escape(function['name'])}({escape(function['arguments'])})[/]")
 
 
 def show_stream(client: httpx.Client, request: dict[str, Any]) -> None:
@@ -147,7 +149,7 @@ def show_stream(client: httpx.Client, request: dict[str, Any]) -> None:
             state = answer["stream_state"]
             calls, state_bytes = calls + 1, len(json.dumps(state))
             deltas += [choice["delta"] for choice in answer["chunk"]["choices"]]
-    console.print(f"[bold]2. generate and 3. derender[/]  {calls} chunks, {state_bytes} bytes of state at the end; the deltas:")
+    console.print(f"[bold]2. generate and 3. derender[/]  {calls} chunks, {state_bytes} bytes of state at the end:")
     for delta in deltas:
         shown = {key: value for key, value in delta.items() if value}
         if shown:

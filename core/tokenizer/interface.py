@@ -14,6 +14,7 @@ from core.text.detokenizer import TextTokenizer
 class Tokenizer(TextTokenizer, Protocol):
     """A tokenizer. Never changed once built, apart from parts that are built on first use."""
 
+    source_file: str
     name_or_path: str
     chat_template: str | dict[str, str] | None
     init_kwargs: dict[str, Any]

@@ -22,12 +22,21 @@ from core.text.detokenizer import (
 from core.tokenizer import Tokenizer
 from tests.unit.conftest import FAMILIES
 
-TEXTS = ["Hello, world! ", "naïve — “quotes” … ½ ", "漢字かな交じり文 ", "👩‍👩‍👧 🎉", "  indented\n\n\tcode()\n", "مرحبا שלום "]
+TEXTS = [
+    "Hello, world! ",
+    "naïve — “quotes” … ½ ",
+    "漢字かな交じり文 ",
+    "👩‍👩‍👧 🎉",
+    "  indented\n\n\tcode()\n",
+    "مرحبا שלום ",
+]
 
 
 def vllm_text(tokenizer: Tokenizer, prompt: list[int], ids: list[int], skip: bool) -> str:
     """The text as vLLM's own function builds it, one token at a time."""
-    tokens, prefix, read = convert_prompt_ids_to_tokens(tokenizer, prompt, skip_special_tokens=skip) if prompt else ([], 0, 0)
+    tokens, prefix, read = (
+        convert_prompt_ids_to_tokens(tokenizer, prompt, skip_special_tokens=skip) if prompt else ([], 0, 0)
+    )
     parts = []
     for token_id in ids:
         new, text, prefix, read = detokenize_incrementally(
@@ -115,7 +124,10 @@ def test_an_unfinished_character_is_held_back_and_then_complete(tokenizer_of: Ca
 def test_no_id_crashes(tokenizer_of: Callable[[str], Tokenizer], ids: list[int], prompt: list[int]) -> None:
     tokenizer = tokenizer_of("mistral-spm")
     window = seed_window(tokenizer, prompt, True)
-    assert detokenize_all(tokenizer, ids, window, DecodeOptions()) == detokenize(tokenizer, ids, window, DecodeOptions())[0]
+    assert (
+        detokenize_all(tokenizer, ids, window, DecodeOptions())
+        == detokenize(tokenizer, ids, window, DecodeOptions())[0]
+    )
 
 
 def test_slow_tokenizers_put_spaces_between_added_tokens() -> None:
@@ -155,7 +167,13 @@ def test_slow_tokenizers_put_spaces_between_added_tokens() -> None:
             expected = ""
             for token_id in ids:
                 new, text, prefix, read = detokenize_incrementally(
-                    slow, [token_id], tokens, prefix, read, skip_special_tokens=skip, spaces_between_special_tokens=spaces
+                    slow,
+                    [token_id],
+                    tokens,
+                    prefix,
+                    read,
+                    skip_special_tokens=skip,
+                    spaces_between_special_tokens=spaces,
                 )
                 tokens = tokens + new
                 expected += text

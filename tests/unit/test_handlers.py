@@ -48,7 +48,12 @@ def event_v1(method: str, path: str, body: str | None, headers: dict[str, str], 
         "multiValueHeaders": {k: [v] for k, v in headers.items()},
         "queryStringParameters": None,
         "multiValueQueryStringParameters": None,
-        "requestContext": {"identity": {"sourceIp": "127.0.0.1"}, "resourcePath": path, "httpMethod": method, "path": path},
+        "requestContext": {
+            "identity": {"sourceIp": "127.0.0.1"},
+            "resourcePath": path,
+            "httpMethod": method,
+            "path": path,
+        },
         "body": body,
         "isBase64Encoded": is_base64,
     }
@@ -63,7 +68,12 @@ def handler(models_dir: Path) -> Any:
 @pytest.fixture(params=[event_v1, event_v2], ids=["v1", "v2"])
 def invoke(handler: Any, request: pytest.FixtureRequest) -> Invoke:
     def call(
-        path: str, body: Any = None, *, method: str = "POST", headers: dict[str, str] | None = None, is_base64: bool = False
+        path: str,
+        body: Any = None,
+        *,
+        method: str = "POST",
+        headers: dict[str, str] | None = None,
+        is_base64: bool = False,
     ) -> dict[str, Any]:
         text = body if isinstance(body, str) or body is None else json.dumps(body)
         headers = {"content-type": "application/json", **(headers or {})}
@@ -147,7 +157,9 @@ def test_a_gzip_bomb_is_refused_without_being_expanded(invoke: Invoke) -> None:
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("damage", [b"", b"x", gzip.compress(b"{}")[:-4], gzip.compress(b"{}") + b"x", gzip.compress(b"{}") * 2])
+@pytest.mark.parametrize(
+    "damage", [b"", b"x", gzip.compress(b"{}")[:-4], gzip.compress(b"{}") + b"x", gzip.compress(b"{}") * 2]
+)
 def test_damaged_gzip_is_said_so(invoke: Invoke, damage: bytes) -> None:
     answer = invoke(CHAT, base64.b64encode(damage).decode(), is_base64=True, headers={"content-encoding": "gzip"})
     assert answer["statusCode"] == 400
@@ -175,7 +187,11 @@ def test_an_oversize_body_is_a_413(handler: Any) -> None:
 
 def test_stream_ids_and_counts_must_be_possible(invoke: Invoke) -> None:
     def chunk(ids: list[int], **fields: Any) -> dict[str, Any]:
-        return {"stream": True, "generate_chunk": {"request_id": "r", "choices": [{"index": 0, "token_ids": ids}]}, **fields}
+        return {
+            "stream": True,
+            "generate_chunk": {"request_id": "r", "choices": [{"index": 0, "token_ids": ids}]},
+            **fields,
+        }
 
     assert invoke(CHAT, chunk([9707]))["json"]["chunk"]["choices"][0]["delta"]["content"] == "Hello"
     for bad in (

@@ -32,7 +32,10 @@ FIELDS = st.dictionaries(
 )  # fmt: skip
 MESSAGES = st.lists(
     st.fixed_dictionaries(
-        {"role": st.sampled_from(["user", "assistant", "system", "tool", "", 3]), "content": st.sampled_from(["x", "", None, []])}
+        {
+            "role": st.sampled_from(["user", "assistant", "system", "tool", "", 3]),
+            "content": st.sampled_from(["x", "", None, []]),
+        }
     ),
     max_size=2,
 )

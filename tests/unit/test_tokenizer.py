@@ -19,7 +19,7 @@ from core.tokenizer.decode_table import pack_table, read_table, unpack_table
 from core.tokenizer.special_tokens import resolve_special_tokens
 from tests.unit.conftest import FAMILIES
 
-TEXT = "Hello <|im_start|>user\n  naïve “q” 漢字 🎉 <s>[INST] </think> {\"a\": 1}\t\n"
+TEXT = 'Hello <|im_start|>user\n  naïve “q” 漢字 🎉 <s>[INST] </think> {"a": 1}\t\n'
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -96,7 +96,11 @@ def test_any_vocabulary_survives_packing(vocab: list[str]) -> None:
 def test_tokens_of_the_configuration_get_the_next_ids() -> None:
     spec = tokenizer_json({"a": 0, "b": 1, "ab": 2})
     raw = json.dumps(spec)
-    extra = [{"content": "<x>", "special": True}, {"content": "a", "special": True}, {"content": "<y>", "special": False}]
+    extra = [
+        {"content": "<x>", "special": True},
+        {"content": "a", "special": True},
+        {"content": "<y>", "special": False},
+    ]
     table = read_table(raw.encode(), extra)
     assert table.tokens == ["a", "b", "ab", "<x>", "<y>"]
     real = RustTokenizer.from_str(raw)

@@ -95,6 +95,9 @@ class Settings:
             max_n_sequences=16384 if sequences is None else _number("VLLM_MAX_N_SEQUENCES", sequences),
             generation_config=self.generation_config,
             system_start_date=self.environ.get("VLLM_SYSTEM_START_DATE") or None,
+            stream_state=self.stream_state,
+            state_keys=tuple(self.state_key),
+            state_signature_required=self.state_signature == "required",
         )
 
 

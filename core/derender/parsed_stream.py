@@ -10,12 +10,15 @@ from core.derender.stream_call import StreamCall, check_chunks
 from core.errors import BadRequest, InvalidState, RequestError
 from core.model import Model
 from core.parsing.chat_parser import ChatParser
+from core.parsing.checkpoint import CheckpointRefused
 from core.parsing.live import LiveStream, replay_stream, start_stream
 from core.protocol import openai
 from core.protocol.derender import VLLM_FIELDS, StreamState
 from core.protocol.engine import GenerateChunk, StreamChoice
 from core.protocol.output_options import OutputOptions, chat_options
+from core.state.checkpoint import Lengths, read_checkpoint, write_checkpoint
 from core.state.fingerprint import check_fingerprint, fingerprint
+from core.state.window import read_window, window_fields
 from core.text.logprobs import advance_context
 from core.text.stop import drop_stop_token
 
@@ -39,8 +42,6 @@ def open_parsed_stream(model: Model, parser: ChatParser, call: StreamCall) -> Pa
     if call.prompt_token_ids is None and state.checkpoint is None:
         raise BadRequest(PROMPT_IDS_REQUIRED)
     check_chunks(model, call, is_chat=True)
-    prior = len(state.output_token_ids)
-    check_stream_length(call.chunks, len(call.prompt_token_ids or ()), prior, model.limits)
     options = chat_options(chat_request)
     config = fingerprint(
         {
@@ -53,22 +54,38 @@ def open_parsed_stream(model: Model, parser: ChatParser, call: StreamCall) -> Pa
     check_fingerprint(state.config, config)
     decode = options.decode_options(model.tokenizer.is_fast, keep_special=True)
     try:
-        live = start_stream(parser, chat_request, call.prompt_token_ids, decode)
-        replay_stream(live, state.output_token_ids, state.output_chunk_lens, call.prompt_token_ids)
+        if state.checkpoint is not None:
+            live = LiveStream(parser, parser.processor(chat_request), read_window(state), decode)
+            lengths = read_checkpoint(live, state.checkpoint, model.limits.max_model_len)
+            # The checkpoint holds what the prompt decided; ids that are sent again are ignored.
+            call.prompt_token_ids = None
+        else:
+            live = start_stream(parser, chat_request, call.prompt_token_ids, decode)
+            lengths = Lengths(len(call.prompt_token_ids or ()), len(state.output_token_ids))
+        check_stream_length(call.chunks, lengths.prompt, lengths.output, model.limits)
+        if state.checkpoint is None:
+            replay_stream(live, state.output_token_ids, state.output_chunk_lens, call.prompt_token_ids)
     except RequestError:
         raise
     except Exception as exc:
         raise InvalidState("derender failed") from exc
     # Replay finds the same; what was told to the client counts.
     live.processor.tools_streamed = state.tools_streamed
-    return ParsedStream(model, call, live, state, options, config)
+    return ParsedStream(model, call, live, state, lengths, options, config)
 
 
 class ParsedStream:
     """One choice's output through vLLM's parser."""
 
     def __init__(
-        self, model: Model, call: StreamCall, live: LiveStream, state: StreamState, options: OutputOptions, config: str
+        self,
+        model: Model,
+        call: StreamCall,
+        live: LiveStream,
+        state: StreamState,
+        lengths: Lengths,
+        options: OutputOptions,
+        config: str,
     ) -> None:
         self._model = model
         self._call = call
@@ -76,6 +93,7 @@ class ParsedStream:
         self._state = state
         self._options = options
         self._config = config
+        self._lengths = lengths
         self._role_sent = state.role_sent
         self._context = state.logprob_context_token_ids
         self._call_ids = list(state.last_tool_call_ids)
@@ -117,7 +135,8 @@ class ParsedStream:
         if not self._hidden:
             logprobs = resolve_logprobs(self._model, choice.logprobs, self._options.top_limit, self._context)
         self._context = advance_context(self._context, ids)
-        if ids:
+        self._lengths = Lengths(self._lengths.prompt, self._lengths.output + len(ids))
+        if ids and self._state.checkpoint is None:
             self._output_ids += ids
             self._chunk_lens.append(len(ids))
         return {
@@ -146,13 +165,35 @@ class ParsedStream:
         return body
 
     def fields(self) -> Json:
-        return {
-            **self._state.model_dump(include=VLLM_FIELDS),
+        common = {
             "role_sent": self._role_sent,
             "logprob_context_token_ids": self._context,
-            "output_token_ids": self._output_ids,
-            "output_chunk_lens": self._chunk_lens,
             "tools_streamed": self._live.processor.tools_streamed,
             "last_tool_call_ids": self._call_ids,
             "config": self._config,
         }
+        checkpoint = self._checkpoint()
+        if checkpoint is not None:
+            kept = {name: value for name, value in common.items() if value}
+            return {**kept, **window_fields(self._live.window), "checkpoint": checkpoint}
+        return {
+            **self._state.model_dump(include=VLLM_FIELDS),
+            **common,
+            "output_token_ids": self._output_ids,
+            "output_chunk_lens": self._chunk_lens,
+        }
+
+    def _checkpoint(self) -> str | None:
+        """The parser as text; None where the state must carry a replay.
+
+        Raises:
+            InvalidState: a stream that was carried by checkpoints cannot be any more.
+        """
+        if self._model.options.stream_state == "replay" and self._state.checkpoint is None:
+            return None
+        try:
+            return write_checkpoint(self._live, self._lengths, self._call.prompt_token_ids)
+        except CheckpointRefused as exc:
+            if self._state.checkpoint is None:
+                return None
+            raise InvalidState(f"the parser cannot be carried on from here: {exc}") from exc

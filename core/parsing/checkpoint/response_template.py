@@ -1,0 +1,99 @@
+"""The stream of a response-template parser (``hf``, ``beam``).
+
+The stream is made when the first chunk is parsed, for the prompt at hand. A
+checkpoint carries what the prompt led to, not the prompt: the stream is made
+again without one and then set. What was parsed into the final message is left
+out: in a stream it was sent already and is never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from core.parsing.checkpoint.errors import Misfit
+from core.parsing.checkpoint.kinds import (
+    BOOL,
+    COUNT,
+    INDEX,
+    TEXT,
+    Json,
+    Kind,
+    list_of,
+    optional,
+)
+from core.parsing.checkpoint.layout import Special
+
+_STREAM: Mapping[str, Kind] = {"_prefix_end": COUNT, "_next_tool_index": INDEX, "_finalized": BOOL}
+_MACHINE: Mapping[str, Kind] = {
+    "_buffer": TEXT,
+    "_pos": COUNT,
+    "_current": optional(TEXT),
+    "_body": TEXT,
+    "_opened": BOOL,
+    "_finalized": BOOL,
+    "_prefix_len": COUNT,
+}
+_CAPTURES = list_of(list_of(TEXT))
+# The two fields whose text is streamed as it comes: their collected text is never read.
+_STREAMED_FIELDS = frozenset({"thinking", "content"})
+
+
+def _save(parser: Any, _request: Any) -> Json:
+    prompt_known = BOOL.save(parser._prompt_token_ids is not None)
+    stream = parser._stream
+    if stream is None:
+        return [prompt_known, TEXT.save(parser._prefix)]
+    machine = stream.parser
+    region = stream._open_region
+    values = [kind.save(getattr(machine, name)) for name, kind in _MACHINE.items()]
+    if machine._current in _STREAMED_FIELDS:
+        values[list(_MACHINE).index("_body")] = ""
+    return [
+        prompt_known,
+        [kind.save(getattr(stream, name)) for name, kind in _STREAM.items()],
+        None if region is None else [TEXT.save(region["field"]), COUNT.save(region["end"])],
+        values,
+        _CAPTURES.save([[name, text] for name, text in machine._captures.items()]),
+    ]
+
+
+def _load(parser: Any, data: Json, request: Any) -> None:
+    if type(data) is not list or len(data) not in (2, 5):
+        raise Misfit("must be the position in a response template")
+    if BOOL.load(data[0]):
+        # Known, and done with: a prompt that a caller sends again must not start the stream anew.
+        parser._prompt_token_ids = []
+    if len(data) == 2:
+        parser._prefix = TEXT.load(data[1])
+        return
+    stream = parser._new_stream(
+        request, enable_auto_tools=parser._enable_auto_tools, include_reasoning=request.include_reasoning
+    )
+    machine = stream.parser
+    fields = parser.response_template.fields
+    _set(stream, _STREAM, data[1])
+    _set(machine, _MACHINE, data[3])
+    if machine._current is not None and machine._current not in fields:
+        raise Misfit("names a field that the template does not have")
+    region = data[2]
+    if region is not None:
+        if type(region) is not list or len(region) != 2 or TEXT.load(region[0]) not in fields:
+            raise Misfit("must be an open field of the template")
+        region = {"type": "region_open", "field": region[0], "end": COUNT.load(region[1])}
+    stream._open_region = region
+    captures = _CAPTURES.load(data[4])
+    if any(len(pair) != 2 for pair in captures):
+        raise Misfit("must be captured texts")
+    machine._captures = {name: text for name, text in captures}
+    parser._stream = stream
+
+
+def _set(part: Any, kinds: Mapping[str, Kind], data: Json) -> None:
+    if type(data) is not list or len(data) != len(kinds):
+        raise Misfit(f"must be a list of {len(kinds)}")
+    for (name, kind), value in zip(kinds.items(), data, strict=True):
+        setattr(part, name, kind.load(value))
+
+
+STREAM = Special(_save, _load)

@@ -1,0 +1,72 @@
+"""Saving a live parser as plain data, and bringing a fresh one to where it was."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from core.parsing.checkpoint.carried import changes_of
+from core.parsing.checkpoint.errors import CheckpointRefused, InvalidCheckpoint
+from core.parsing.checkpoint.kinds import DECODED, Json
+from core.parsing.checkpoint.layout import load, save, walk
+
+Plain: TypeAlias = list[Json]
+"""A snapshot: JSON values only."""
+
+# Raised whenever the meaning of the data changes: data of another version is refused.
+VERSION = 1
+
+
+def check_supported(parser: Any) -> None:
+    """Whether streams through ``parser`` can be carried by checkpoints. Cheap, and true or false for a whole stream.
+
+    Raises:
+        CheckpointRefused: they cannot; says why.
+    """
+    for part, layout in walk(parser):
+        for refused in layout.refusals:
+            if reason := refused(part):
+                raise CheckpointRefused(reason)
+
+
+def snapshot(processor: Any) -> Plain:
+    """The state of a ``ChatStreamProcessor`` and its parser between two chunks. Changes nothing.
+
+    What the data stands for depends on the request and the deployment: it can
+    be restored only into a processor built for the same ones.
+
+    Raises:
+        CheckpointRefused: the parser cannot be carried (see :func:`check_supported`), or holds something unknown.
+    """
+    parser = processor.parser
+    check_supported(parser)
+    try:
+        saved = save(parser, processor.request, changes_of(parser, processor.request))
+    except RecursionError as exc:
+        raise CheckpointRefused("the parser holds data that is nested too deeply") from exc
+    return [VERSION, int(processor.num_output_tokens > 0), int(processor.tools_streamed), *saved]
+
+
+def restore(processor: Any, data: Plain) -> None:
+    """Bring a fresh ``ChatStreamProcessor`` to where the one of the snapshot was.
+
+    ``data`` may come from a client: it sets only known state to values of
+    known kinds, and costs no more than its size. Only the first step of a
+    stream looks at the prompt: later ones need no ``prompt_token_ids``.
+
+    Raises:
+        InvalidCheckpoint: ``data`` does not fit; the processor must not be used any more.
+    """
+    if type(data) is not list or len(data) < 3 or type(data[0]) is not int:
+        raise InvalidCheckpoint("it is not a snapshot")
+    if data[0] != VERSION:
+        raise InvalidCheckpoint("it was made by another version")
+    if any(type(flag) is not int or not 0 <= flag <= 1 for flag in data[1:3]):
+        raise InvalidCheckpoint("its flags must be 0 or 1")
+    parser = processor.parser
+    load(parser, processor.request, data[3:])
+    # Only whether there was any output is ever asked.
+    processor.num_output_tokens = data[1]
+    processor.tools_streamed = data[2] == 1
+    state = parser._stream_state
+    if state.previous_text is DECODED:
+        state.previous_text = parser.model_tokenizer.decode(state.previous_token_ids)

@@ -1,0 +1,56 @@
+"""The parser in a stream state: the live stream as the text of ``checkpoint``, and back.
+
+With it go the lengths of the prompt and of the output so far, in tokens, so
+that a stream stays within the context length without carrying its ids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.errors import InvalidState
+from core.parsing.checkpoint import InvalidCheckpoint, Limits, pack, read_prompt, restore, snapshot, unpack
+from core.parsing.live import LiveStream
+
+_PARAM = "stream_state.checkpoint"
+_MAX_LENGTH = 2**32
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens of the prompt, and of the output so far."""
+
+    prompt: int
+    output: int
+
+
+def write_checkpoint(live: LiveStream, lengths: Lengths, prompt_token_ids: list[int] | None) -> str:
+    """The text of a live stream between two chunks.
+
+    Raises:
+        CheckpointRefused: this parser cannot be carried; the caller replays.
+    """
+    if lengths.output == 0 and prompt_token_ids is not None:
+        # Nothing was parsed yet: what the prompt decides must be in the checkpoint all the same.
+        read_prompt(live.processor, prompt_token_ids)
+    return pack([lengths.prompt, lengths.output, snapshot(live.processor)])
+
+
+def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> Lengths:
+    """Bring a fresh live stream to where the checkpoint was written.
+
+    Raises:
+        InvalidState: the text is damaged, or not of this parser and request.
+    """
+    try:
+        data = unpack(text, Limits.of_model_len(max_model_len))
+        if len(data) != 3:
+            raise InvalidCheckpoint("it is not a checkpoint")
+        prompt, output, saved = data
+        for length in (prompt, output):
+            if type(length) is not int or not 0 <= length < _MAX_LENGTH:
+                raise InvalidCheckpoint("a length is no length")
+        restore(live.processor, saved)
+    except InvalidCheckpoint as exc:
+        raise InvalidState(f"checkpoint cannot be used: {exc}", _PARAM) from exc
+    return Lengths(prompt, output)

@@ -49,7 +49,7 @@ bench: setup
 
 # Writes the complete locks anew from requirements/*.in.
 lock: setup
-	cd requirements && ../$(BIN)/uv pip compile runtime.in --excludes excludes.in --generate-hashes --universal \
+	cd requirements && ../$(BIN)/uv pip compile runtime.in --excludes excludes.in --excludes runtime-excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o runtime.txt
 	cd requirements && ../$(BIN)/uv pip compile dev.in -c runtime.txt --excludes excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o dev.txt

@@ -1,0 +1,1 @@
+"""Tool types and token names of mistral-common, without its tokenizer."""

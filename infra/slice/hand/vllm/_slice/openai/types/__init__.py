@@ -1,0 +1,1 @@
+"""Only subpackages: nothing that the slice needs is imported from here."""

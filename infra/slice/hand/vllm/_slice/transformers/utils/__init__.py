@@ -1,0 +1,1 @@
+"""Where vLLM looks for the chat template compiler."""

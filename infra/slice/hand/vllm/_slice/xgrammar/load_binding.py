@@ -1,0 +1,18 @@
+"""Loads xgrammar's compiled library from the installed distribution, without importing that package."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from tvm_ffi.libinfo import load_lib_module
+
+__all__ = ["LIB"]
+
+
+def _folders() -> list[Path]:
+    found = find_spec("xgrammar")
+    if found is None:
+        raise ImportError("grammars need the xgrammar distribution, which is not installed", name="xgrammar")
+    return [Path(folder) for folder in found.submodule_search_locations or ()]
+
+
+LIB = load_lib_module("xgrammar", "xgrammar_bindings", extra_lib_paths=_folders())

@@ -1,0 +1,1 @@
+"""Upstream's package init imports the HTTP routers. The slice has none."""

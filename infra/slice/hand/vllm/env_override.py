@@ -1,0 +1,1 @@
+"""Upstream sets torch and CUDA environment variables here. The slice has neither."""

@@ -1,0 +1,1 @@
+"""The slice handles text only."""

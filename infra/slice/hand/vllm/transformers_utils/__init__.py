@@ -1,0 +1,1 @@
+"""Upstream's package init patches model hubs. The slice talks to none."""

@@ -96,6 +96,7 @@ class ParsedStream:
         self._lengths = lengths
         self._role_sent = state.role_sent
         self._context = state.logprob_context_token_ids
+        self._logprobs_seen = bool(self._context) and state.checkpoint is not None
         self._call_ids = list(state.last_tool_call_ids)
         self._output_ids = list(state.output_token_ids)
         self._chunk_lens = list(state.output_chunk_lens)
@@ -135,6 +136,7 @@ class ParsedStream:
         if not self._hidden:
             logprobs = resolve_logprobs(self._model, choice.logprobs, self._options.top_limit, self._context)
         self._context = advance_context(self._context, ids)
+        self._logprobs_seen = self._logprobs_seen or choice.logprobs is not None
         self._lengths = Lengths(self._lengths.prompt, self._lengths.output + len(ids))
         if ids and self._state.checkpoint is None:
             self._output_ids += ids
@@ -174,8 +176,12 @@ class ParsedStream:
         }
         checkpoint = self._checkpoint()
         if checkpoint is not None:
-            kept = {name: value for name, value in common.items() if value}
-            return {**kept, **window_fields(self._live.window), "checkpoint": checkpoint}
+            if not self._logprobs_seen:
+                # Read only to repair logprobs, and an engine sends them with every chunk or with none.
+                common["logprob_context_token_ids"] = []
+            # A checkpointed state goes back and forth with every token: what is at its default stays out.
+            kept = {**common, **window_fields(self._live.window)}
+            return {**{name: value for name, value in kept.items() if value}, "checkpoint": checkpoint}
         return {
             **self._state.model_dump(include=VLLM_FIELDS),
             **common,

@@ -1,0 +1,230 @@
+"""What a checkpoint weighs and costs, for outputs of growing length.
+
+An output is half reasoning and half one call with a long text argument (all of
+it the call, where a parser has no reasoning). At each length the parser is
+carried from chunk to chunk for a while, one token a chunk, and the medians are
+printed: bytes of JSON, characters as packed, and the milliseconds to build a
+fresh parser, unpack, restore, step, save and pack. Run it from the root of the
+repository: ``python -m benchmarks.checkpoint MODELS_DIR [--json FILE]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import logging
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
+from vllm.parser import ParserManager
+
+from core.bundle.folder import FolderFiles
+from core.parsing.checkpoint import Limits, pack, restore, snapshot, unpack
+from core.text.detokenizer import DecodeOptions, detokenize, seed_window
+from core.tokenizer import Tokenizer, load_tokenizer
+
+LENGTHS = (64, 512, 1400, 4096)
+# Chunks over which the medians are taken, after as many to settle.
+ROUNDS = 40
+PHASES = ("build", "unpack", "restore", "step", "snapshot", "pack")
+_KEEP_SPECIAL = DecodeOptions(skip_special=False, spaces_between=False)
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "write_file",
+        "parameters": {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}},
+    },
+}
+
+
+class Setup(NamedTuple):
+    """A deployment: model folder, parsers, and the text around reasoning and a call."""
+
+    name: str
+    model: str
+    tool: str
+    reasoning: str | None
+    prompt: str
+    before: str
+    between: str
+    call: Callable[[str], str]
+
+
+def _json_call(text: str, key: str = "arguments") -> str:
+    return json.dumps({"name": "write_file", key: {"path": "a.txt", "content": text}}, ensure_ascii=False)
+
+
+def _arguments(text: str) -> str:
+    return json.dumps({"path": "a.txt", "content": text}, ensure_ascii=False)
+
+
+SETUPS = (
+    Setup(
+        "hermes + qwen3",
+        "qwen3",
+        "hermes",
+        "qwen3",
+        "<|im_start|>assistant\n",
+        "<think>",
+        "</think>\n\n",
+        lambda text: f"<tool_call>\n{_json_call(text)}\n</tool_call>",
+    ),
+    Setup(
+        "qwen3_coder + qwen3",
+        "qwen3.5",
+        "qwen3_coder",
+        "qwen3",
+        "<|im_start|>assistant\n",
+        "<think>",
+        "</think>\n\n",
+        lambda text: "<tool_call>\n<function=write_file>\n<parameter=path>\na.txt\n</parameter>\n"
+        f"<parameter=content>\n{text}\n</parameter>\n</function>\n</tool_call>",
+    ),
+    Setup(
+        "deepseek_v31 + deepseek_v3",
+        "deepseek",
+        "deepseek_v31",
+        "deepseek_v3",
+        "<｜User｜>hi<｜Assistant｜><think>",
+        "",
+        "</think>",
+        lambda text: "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>write_file<｜tool▁sep｜>"
+        f"{_arguments(text)}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    ),
+    Setup("llama3_json", "llama3", "llama3_json", None, "hi", "", "", lambda text: _json_call(text, "parameters")),
+    Setup(
+        "harmony",
+        "gpt-oss",
+        "openai",
+        "openai_gptoss",
+        "<|start|>assistant",
+        "<|channel|>analysis<|message|>",
+        "<|end|>",
+        lambda text: "<|start|>assistant<|channel|>commentary to=functions.write_file <|constrain|>json<|message|>"
+        f"{_arguments(text)}<|call|>",
+    ),
+)
+
+
+def prose(tokenizer: Tokenizer, length: int, module: ModuleType) -> str:
+    """About ``length`` tokens of a file as an assistant might write it: a module of the standard library."""
+    text = inspect.getsource(module)
+    ids = tokenizer.encode(text[: length * 8], add_special_tokens=False)[:length]
+    return tokenizer.decode(ids)
+
+
+def output(setup: Setup, tokenizer: Tokenizer, length: int) -> list[int]:
+    """Ids of an output that is longer than ``length``, in the middle of its long argument there."""
+    thought = prose(tokenizer, length // 2, textwrap) if setup.reasoning else ""
+    text = setup.before + thought + (setup.between if setup.reasoning else "")
+    text += setup.call(prose(tokenizer, length, argparse))
+    return tokenizer.encode(text, add_special_tokens=False)
+
+
+class Deployment:
+    """Builds fresh processors for one setup."""
+
+    def __init__(self, setup: Setup, models_dir: Path) -> None:
+        self.tokenizer = load_tokenizer(FolderFiles(models_dir / setup.model))
+        harmony = setup.model == "gpt-oss"
+        self.parser_cls: Any = ParserManager.get_parser(
+            tool_parser_name=setup.tool,
+            reasoning_parser_name=setup.reasoning,
+            enable_auto_tools=True,
+            model_name=setup.model,
+            is_harmony=harmony,
+            tokenizer=self.tokenizer,
+        )
+        hf_config = SimpleNamespace(model_type="gpt_oss" if harmony else "other")
+        self.config = SimpleNamespace(hf_config=hf_config, hf_text_config=hf_config, hf_overrides=None)
+        self.request = ChatCompletionRequest.model_validate(
+            {"messages": [{"role": "user", "content": "hi"}], "tools": [TOOL]}
+        )
+        self.kwargs = {"thinking": True}
+
+    def processor(self) -> Any:
+        parser = self.parser_cls(
+            self.tokenizer, self.request.tools, chat_template_kwargs=self.kwargs, model_config=self.config
+        )
+        return ChatStreamProcessor(self.request, parser, enable_auto_tools=True, parser_cls=self.parser_cls)
+
+
+def measure(setup: Setup, deployment: Deployment, length: int) -> dict[str, float]:
+    """Medians at ``length`` tokens: ``raw`` and ``packed`` bytes, and milliseconds by phase."""
+    tokenizer = deployment.tokenizer
+    prompt = tokenizer.encode(setup.prompt, add_special_tokens=False)
+    ids = output(setup, tokenizer, length)
+    window = seed_window(tokenizer, prompt, False)
+    live = deployment.processor()
+    settle = min(ROUNDS, length // 2)
+    for token in ids[: length - ROUNDS // 2 - settle]:
+        text, window = detokenize(tokenizer, [token], window, _KEEP_SPECIAL)
+        live.step(text, [token], None, prompt)
+    packed = pack(snapshot(live))
+    times: dict[str, list[float]] = {phase: [] for phase in PHASES}
+    sizes: list[tuple[int, int]] = []
+    limits = Limits()
+    first = length - ROUNDS // 2 - settle
+    for position, token in enumerate(ids[first : length + ROUNDS // 2]):
+        text, window = detokenize(tokenizer, [token], window, _KEEP_SPECIAL)
+        at = [perf_counter()]
+        processor = deployment.processor()
+        at.append(perf_counter())
+        data = unpack(packed, limits)
+        at.append(perf_counter())
+        restore(processor, data)
+        at.append(perf_counter())
+        processor.step(text, [token], None, None)
+        at.append(perf_counter())
+        data = snapshot(processor)
+        at.append(perf_counter())
+        packed = pack(data)
+        at.append(perf_counter())
+        if position >= settle:
+            for phase, begin, end in zip(PHASES, at, at[1:], strict=False):
+                times[phase].append((end - begin) * 1000)
+            sizes.append((len(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()), len(packed)))
+    return {
+        "raw": median(size[0] for size in sizes),
+        "packed": median(size[1] for size in sizes),
+        **{phase: round(median(values), 4) for phase, values in times.items()},
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models_dir", type=Path, help="the folder of the model folders (python -m infra.models)")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--only", default="", help="only setups whose name contains this")
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
+    options = parser.parse_args(arguments)
+    logging.disable(logging.CRITICAL)
+    results: dict[str, dict[str, dict[str, float]]] = {}
+    print(f"{'':28}{'tokens':>7}{'raw':>8}{'packed':>8}" + "".join(f"{phase:>10}" for phase in PHASES) + f"{'checkpoint':>12}")
+    for setup in SETUPS:
+        if options.only not in setup.name:
+            continue
+        deployment = Deployment(setup, options.models_dir)
+        for length in options.lengths:
+            row = measure(setup, deployment, length)
+            results.setdefault(setup.name, {})[str(length)] = row
+            total = sum(row[phase] for phase in ("unpack", "restore", "snapshot", "pack"))
+            print(
+                f"{setup.name:28}{length:7}{row['raw']:8.0f}{row['packed']:8.0f}"
+                + "".join(f"{row[phase]:10.3f}" for phase in PHASES)
+                + f"{total:12.3f}"
+            )
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import orjson
 from starlette.responses import Response
 
 from core.errors import RequestError
+from core.protocol.json_text import json_bytes
 
 _JSON = "application/json"
 
 
 def json_response(content: Any, status: int = 200) -> Response:
     """``content`` as a JSON response."""
-    try:
-        body = orjson.dumps(content)
-    except TypeError:
-        # Integers beyond 64 bits and lone surrogates, which clients can send us and get back.
-        body = json.dumps(content, separators=(",", ":")).encode("ascii")
-    return Response(body, status_code=status, media_type=_JSON)
+    return Response(json_bytes(content), status_code=status, media_type=_JSON)
 
 
 def error_response(error: RequestError) -> Response:

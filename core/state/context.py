@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from core.errors import InvalidState
+from core.protocol.json_text import json_bytes
 
 # What derender and vLLM's parsers read of a chat or completion request.
 _KEPT = (
@@ -85,7 +85,7 @@ def pack_context(context: Context) -> str:
         "p": context.prompt_token_ids,
         "r": context.request,
     }
-    data = orjson.dumps({name: value for name, value in parts.items() if value is not None})
+    data = json_bytes({name: value for name, value in parts.items() if value is not None})
     return base64.urlsafe_b64encode(zlib.compress(data, 6)).rstrip(b"=").decode("ascii")
 
 
@@ -101,9 +101,9 @@ def unpack_context(text: str) -> Context:
         data = inflater.decompress(packed, MAX_CONTEXT_BYTES)
         if not inflater.eof or inflater.unused_data:
             raise InvalidState("context is damaged or too large", _PARAM)
-        parts = orjson.loads(data)
+        parts = json.loads(data)
         context = Context(parts.get("m"), parts.get("n"), parts.get("p"), parts.get("r"))
-    except (binascii.Error, zlib.error, ValueError, AttributeError) as exc:
+    except (binascii.Error, zlib.error, ValueError, AttributeError, RecursionError) as exc:
         raise InvalidState("context is damaged", _PARAM) from exc
     if not _well_formed(context):
         raise InvalidState("context is malformed", _PARAM)

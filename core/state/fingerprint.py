@@ -11,9 +11,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from core.errors import InvalidState
+from core.protocol.json_text import json_bytes
 
 # Raised whenever the meaning of a state changes: states of another version are refused.
 STATE_VERSION = 1
@@ -22,8 +21,7 @@ _HEX = 16
 
 def fingerprint(parts: Mapping[str, Any]) -> str:
     """16 hexadecimal digits over the parts, the same for equal parts in any order."""
-    data = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=str)
-    return hashlib.sha256(data).hexdigest()[:_HEX]
+    return hashlib.sha256(json_bytes(parts, sort_keys=True)).hexdigest()[:_HEX]
 
 
 def check_fingerprint(carried: str | None, expected: str) -> None:

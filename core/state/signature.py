@@ -11,10 +11,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
 from itsdangerous import Signer
 
 from core.errors import ConfigurationError, InvalidState
+from core.protocol.json_text import json_bytes
 
 FIELD = "signature"
 # Binds a signature to its purpose: a key used elsewhere signs nothing here, and the other way round.
@@ -65,4 +65,4 @@ _PARAM = f"stream_state.{FIELD}"
 def canonical(state: Mapping[str, Any]) -> bytes:
     """The bytes that are signed: all fields but the signature, in one fixed form."""
     fields = {name: value for name, value in state.items() if name != FIELD}
-    return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+    return json_bytes(fields, sort_keys=True)

@@ -236,3 +236,14 @@ def test_mutated_plain_states_never_break_anything(plain: Callable[..., Model]) 
         except (RequestError, ValueError):
             refused += 1
     assert refused > 500
+
+
+@pytest.mark.parametrize("odd", [2**70, -(2**70), "\ud800"])
+def test_what_orjson_refuses_is_carried_all_the_same(plain: Callable[..., Model], odd: Any) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"maximum": odd}}}
+    request = {"model": "qwen3", "messages": [], "tools": [tool]}
+    state = None
+    for token_id in IDS:
+        first = {"chat_request": request, "carry_context": True} if state is None else {}
+        state = chat(plain(KEY), **first, generate_chunk=chunk([token_id]), stream_state=state)["stream_state"]
+    assert unpack_context(state["context"]).request == {"tools": [tool], "messages": []}

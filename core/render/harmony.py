@@ -11,7 +11,9 @@ from vllm.entrypoints.openai.parser.harmony_utils import (
     render_for_completion,
 )
 from vllm.exceptions import VLLMValidationError
+from vllm.renderers.chat_utils import has_non_text_content
 
+from core.errors import BadRequest
 from core.render.prompt import Prompt, reused_ids
 from core.render.renderer import Renderer
 
@@ -25,6 +27,9 @@ def harmony_prompt(renderer: Renderer, request: Any, with_tools: bool) -> Prompt
     Raises:
         Exception: of any kind, over what the request holds; see ``core.render.refusal``.
     """
+    if has_non_text_content(request.messages):
+        # vLLM would leave such parts out and say nothing.
+        raise BadRequest(f"{renderer.view.served_model_name} is not a multimodal model")
     if renderer.parser is not None:
         parser_cls = renderer.parser.parser_cls
         parser = parser_cls(renderer.tokenizer, request.tools, model_config=renderer.parser.model_config)

@@ -9,6 +9,7 @@ from vllm.utils.mistral import is_mistral_tool_parser
 
 from core.render.model_view import ModelView
 from core.tokenizer import Tokenizer
+from core.tokenizer.mistral_chat import adjust_messages
 
 
 def is_mistral(tokenizer: Tokenizer) -> bool:
@@ -32,6 +33,7 @@ def mistral_ids(tokenizer: Any, view: ModelView, messages: Any, arguments: dict[
     Raises:
         ValueError, BadRequest: a message is malformed, holds more than text, or is out of place.
     """
+    adjust_messages(messages)  # /tokenize has not done it: vLLM refuses a conversation with tool calls there
     parse_chat_messages(messages, view, "string")  # refuses in vLLM's words what mistral-common would fetch
     ids: list[int] = tokenizer.apply_chat_template(messages, **arguments)
     return ids

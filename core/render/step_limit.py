@@ -8,27 +8,31 @@ operator who trusts request templates trusts clients with that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from jinja2 import Environment, Template, TemplateRuntimeError, nodes
+from jinja2 import Environment, Template, TemplateRuntimeError, nodes, pass_context
 from jinja2.compiler import CodeGenerator, Frame
+from jinja2.runtime import Context
 
 _STEP = "derender step"
 # vLLM's Rust front end gives request templates as many instructions (VLLM_CHAT_TEMPLATE_FUEL).
 MAX_STEPS = 500_000
 
 
-class _Budget:
-    """Steps that one rendering may still take; the filter that takes one."""
+def _budget(steps: int) -> Callable[[Context, Any], Any]:
+    """A filter that takes one of ``steps`` steps and passes its value on."""
+    left = steps
 
-    def __init__(self, steps: int) -> None:
-        self._left = steps
-
-    def __call__(self, value: Any) -> Any:
-        self._left -= 1
-        if self._left < 0:
+    @pass_context  # else jinja2 would apply it to a constant once, when it compiles
+    def step(context: Context, value: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
             raise TemplateRuntimeError("The chat template takes too many steps")
         return value
+
+    return step
 
 
 def _step() -> nodes.Filter:
@@ -38,16 +42,14 @@ def _step() -> nodes.Filter:
 class _SteppingGenerator(CodeGenerator):
     """jinja2's compiler, with a step at the start of every loop body, loop condition and macro."""
 
-    def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802 - jinja2's name
-        if node.test is not None:
-            # The rounds that a condition leaves out never reach the body.
-            node.test = nodes.And(_step(), node.test)
-        node.body.insert(0, nodes.ExprStmt(_step()))
-        super().visit_For(node, frame)
-
-    def visit_Macro(self, node: nodes.Macro, frame: Frame) -> None:  # noqa: N802 - jinja2's name
-        node.body.insert(0, nodes.ExprStmt(_step()))
-        super().visit_Macro(node, frame)
+    def visit_Template(self, node: nodes.Template, frame: Frame | None = None) -> None:  # noqa: N802 - jinja2's name
+        found: nodes.For | nodes.Macro | nodes.CallBlock
+        for found in list(node.find_all((nodes.For, nodes.Macro, nodes.CallBlock))):  # type: ignore[assignment]
+            if isinstance(found, nodes.For) and found.test is not None:
+                # The rounds that a condition leaves out never reach the body.
+                found.test = nodes.And(_step(), found.test)
+            found.body.insert(0, nodes.ExprStmt(_step()))
+        super().visit_Template(node, frame)
 
 
 def compile_limited(source: str, environment: Environment, max_steps: int = MAX_STEPS) -> Template:
@@ -61,5 +63,5 @@ def compile_limited(source: str, environment: Environment, max_steps: int = MAX_
     limited = environment.overlay()
     limited.code_generator_class = _SteppingGenerator
     # The name cannot be written in a template: a filter's name has no space.
-    limited.filters = {**environment.filters, _STEP: _Budget(max_steps)}
+    limited.filters = {**environment.filters, _STEP: _budget(max_steps)}
     return limited.from_string(source)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vllm._slice.chat_template import compile_chat_template, render_chat_template
+from vllm._slice.chat_template import _cut_at_mark, _with_mark, compile_chat_template, render_chat_template
 
 from core.render.step_limit import compile_limited
 from core.tokenizer import Tokenizer
@@ -95,17 +95,23 @@ class TemplateTokenizer:
             raise ValueError("Cannot apply chat template to an empty conversation. Provide at least one message.")
         if continue_final_message and add_generation_prompt:
             raise ValueError(_BOTH_ENDS)
-        template = compile_chat_template(source)
-        if source not in self.own_templates:
-            template = compile_limited(source, template.environment)
-        text = render_chat_template(
-            source,
-            conversation,
-            template=template,
-            tools=tools,
-            documents=documents,
-            add_generation_prompt=add_generation_prompt,
-            continue_final_message=continue_final_message,
-            **{**self._tokenizer.special_tokens_map, **kwargs},
-        )
+        variables = {**self._tokenizer.special_tokens_map, **kwargs}
+        variables |= {"tools": tools, "documents": documents, "add_generation_prompt": add_generation_prompt}
+        if source in self.own_templates:
+            text = render_chat_template(
+                source, conversation, continue_final_message=continue_final_message, **variables
+            )
+        else:
+            text = _render_limited(source, conversation, continue_final_message, variables)
         return self._tokenizer.encode(text, add_special_tokens=False) if tokenize else text
+
+
+def _render_limited(
+    source: str, messages: Sequence[Mapping[str, Any]], continued: bool | str, variables: dict[str, Any]
+) -> str:
+    """As the slice's ``render_chat_template``, under the step limit."""
+    template = compile_limited(source, compile_chat_template(source).environment)
+    if not continued:
+        return template.render(messages=messages, **variables)
+    marked, text = _with_mark(messages, continued if isinstance(continued, str) else "content", source)
+    return str(_cut_at_mark(template.render(messages=marked, **variables), text))

@@ -48,6 +48,7 @@ class TekkenTokenizer:
     IS_MISTRAL_TOKENIZER = True
     is_tekken = True
 
+    source_file = "tekken.json"
     is_fast = True
     # What vLLM's own loader sets on every tokenizer.
     truncation_side = "left"

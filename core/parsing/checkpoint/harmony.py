@@ -9,6 +9,7 @@ tokens, however long the output is.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 from core.parsing.checkpoint.errors import Misfit
@@ -31,6 +32,7 @@ class _Markers(NamedTuple):
     message: int
 
 
+@cache
 def _markers() -> _Markers:
     from vllm.entrypoints.openai.parser.harmony_utils import get_encoding
 

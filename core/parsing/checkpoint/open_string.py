@@ -35,7 +35,7 @@ def middle_of_open_string(text: str) -> tuple[int, int] | None:
     start, end = quote + 1 + _HEAD, len(text) - _TAIL
     if end - start < _LEAST:
         return None
-    start, end = _between_escapes(text, start), _between_escapes(text, end)
+    start, end = between_escapes(text, start), between_escapes(text, end)
     try:
         json.loads(f'"{text[start:end]}"')
     except ValueError:
@@ -43,7 +43,7 @@ def middle_of_open_string(text: str) -> tuple[int, int] | None:
     return start, end
 
 
-def _between_escapes(text: str, position: int) -> int:
+def between_escapes(text: str, position: int) -> int:
     """The last position up to ``position`` that is not within an escape sequence."""
     if _backslashes_before(text, position) % 2:
         position -= 1

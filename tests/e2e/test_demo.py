@@ -1,0 +1,29 @@
+"""``make demo`` itself, on its own ports, with the API page's client at its end."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.xdist_group("ports-8100-8200")
+def test_the_demo_shows_the_round_trip(models_dir: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "examples/demo.py"], cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout
+    assert "content: Hello! How can I help you today?" in shown
+    assert "reasoning: The user asks: Why is the sky blue?" in shown
+    assert 'tool call: get_weather({"city": "Paris"})' in shown
+    # The streamed tool call: its argument deltas, joined, are the arguments.
+    streamed = shown.split("A tool call, streamed", 1)[1]
+    deltas = re.findall(r'"arguments": "((?:[^"\\]|\\.)*)"', streamed)
+    assert "".join(deltas).replace('\\"', '"') == '{"city": "Paris"}'
+    assert shown.rstrip().endswith("2 + 2 = 4.")

@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
+SAM := .venv-sam
 SLICE_SOURCES := $(shell find infra/slice -name '*.py' -o -name '*.txt' 2>/dev/null) requirements/vllm.txt
 
-.PHONY: setup demo test lint format bench package parity lock clean
+.PHONY: setup sam demo test lint format bench package deploy parity lock clean
 
 setup: $(STAMP)
 
@@ -20,12 +21,21 @@ $(VENV)/.requirements: $(VENV)/.created requirements/dev.txt
 	@touch $@
 
 $(VENV)/.slice: $(VENV)/.requirements $(SLICE_SOURCES)
+	@rm -f build/slice/vllm-*.whl
 	$(BIN)/python -m infra.slice build --fetch --out build/slice
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --force-reinstall build/slice/vllm-*.whl
 	@touch $@
 
 $(STAMP): $(VENV)/.slice pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# The SAM CLI pins its own dependencies hard, so it has an environment of its own. It brings the Lambda emulator too.
+sam: $(SAM)/.stamp
+
+$(SAM)/.stamp: $(STAMP) requirements/sam.txt
+	$(BIN)/uv venv -q --clear --no-project --python $(BIN)/python $(SAM)
+	$(BIN)/uv pip install -q --python $(SAM)/bin/python --no-deps --require-hashes -r requirements/sam.txt
 	@touch $@
 
 demo: setup
@@ -41,10 +51,18 @@ format: setup
 	$(BIN)/ruff format .
 
 # Two workers: what a small machine has. Slow tests are spread by group, so that an application is built once.
-test: lint
+test: lint sam
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-bench: setup
+# One zip a function and architecture; MODEL=DIR packages a model with them.
+package: setup
+	$(BIN)/python -m infra.package $(if $(MODEL),--model $(MODEL)) $(ARGS)
+
+# STAGE is a profile of samconfig.toml, WITH the parameters that it leaves open: make deploy WITH="ModelBucket=b ..."
+deploy: package sam
+	$(BIN)/python -m infra.deploy --stage $(or $(STAGE),default) $(WITH)
+
+bench: setup sam
 	$(BIN)/python -m benchmarks
 
 # Writes the complete locks anew from requirements/*.in.
@@ -53,6 +71,7 @@ lock: setup
 		--python-version 3.11 --no-header -q -o runtime.txt
 	cd requirements && ../$(BIN)/uv pip compile dev.in -c runtime.txt --excludes excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o dev.txt
+	cd requirements && ../$(BIN)/uv pip compile sam.in --generate-hashes --universal --python-version 3.11 --no-header -q -o sam.txt
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(SAM) build dist .mypy_cache .ruff_cache .pytest_cache

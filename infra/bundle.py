@@ -3,7 +3,9 @@
 The folder is loaded first, tokenizer with merges and all, so that what cannot
 be served is found here and not at a cold start. The bundle holds only the
 files that serving reads, a packed decode table, and a manifest with the
-SHA-256 of each. It appears at its destination whole or not at all.
+SHA-256 of each. It appears at its destination whole or not at all: a folder
+is put in place by one rename, a prefix in S3 is complete when its manifest,
+the last file, is there.
 """
 
 from __future__ import annotations
@@ -36,18 +38,38 @@ _NEEDED = frozenset(
     }
 )
 _TEMPLATE_FOLDERS = ("chat_templates/", "additional_chat_templates/")
+_S3 = "s3://"
 _SLOW = 1.0  # seconds after which a step is worth a line
 
 
 def write_bundle(source: Path, dest: str) -> int:
-    """Write the bundle of ``source`` to the folder ``dest``, and say what is in it.
+    """Write the bundle of ``source`` to ``dest``, a folder or ``s3://bucket/prefix``, and say what is in it.
 
     Raises:
         ConfigurationError: the source cannot be served, or the destination is in use.
     """
-    target = Path(dest)
+    contents = _write_to_s3(source, dest) if dest.startswith(_S3) else _write_to_folder(source, Path(dest))
+    for name, data in sorted(contents.items()):
+        print(f"{len(data):>12,}  {name}")
+    print(f"{sum(map(len, contents.values())):>12,}  bytes in {dest}")
+    return 0
+
+
+def _write_to_s3(source: Path, dest: str) -> dict[str, bytes]:
+    from core.bundle.s3 import parse_address, upload  # boto3 is slow to load
+
+    address = parse_address(dest)
+    contents = bundle_contents(FolderFiles(source))
+    with _step("uploading"):
+        written = upload(address, contents)
+    if not written:
+        print(f"{address} holds this very bundle already: nothing was written", file=sys.stderr)
+    return contents
+
+
+def _write_to_folder(source: Path, target: Path) -> dict[str, bytes]:
     if target.exists() and (not target.is_dir() or any(target.iterdir())) and not (target / MANIFEST_NAME).is_file():
-        raise ConfigurationError(f"{dest} exists and is not a model bundle; it is left as it is")
+        raise ConfigurationError(f"{target} exists and is not a model bundle; it is left as it is")
     contents = bundle_contents(FolderFiles(source))
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -61,13 +83,10 @@ def write_bundle(source: Path, dest: str) -> int:
             shutil.rmtree(target)
         os.replace(staging, target)
     except OSError as exc:
-        raise ConfigurationError(f"cannot write {dest}: {exc.strerror}") from exc
+        raise ConfigurationError(f"cannot write {target}: {exc.strerror}") from exc
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    for name, data in sorted(contents.items()):
-        print(f"{len(data):>12,}  {name}")
-    print(f"{sum(map(len, contents.values())):>12,}  bytes in {dest}")
-    return 0
+    return contents
 
 
 def bundle_contents(files: ModelFiles) -> dict[str, bytes]:

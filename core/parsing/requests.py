@@ -48,5 +48,6 @@ def _validate(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
         raise schema_error(exc, prefix) from exc
     except VLLMValidationError as exc:
         raise BadRequest(str(exc), exc.parameter) from exc
-    except (ValueError, TypeError) as exc:
-        raise BadRequest(str(exc)) from exc
+    except Exception as exc:
+        # vLLM's validators read parts of a request before its form is checked, and trip over what is not there.
+        raise BadRequest(str(exc) if isinstance(exc, ValueError) else f"the request is malformed: {exc!r}") from exc

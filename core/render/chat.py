@@ -6,7 +6,13 @@ from typing import Any
 
 from core.errors import BadRequest
 from core.model import Model
-from core.render.conversation import check_template_trust, conversation_prompt, template_kwargs, tool_dicts
+from core.render.conversation import (
+    build_parser,
+    check_template_trust,
+    conversation_prompt,
+    template_kwargs,
+    tool_dicts,
+)
 from core.render.generate_request import generate_request, parse_context
 from core.render.mistral import is_mistral
 from core.render.prompt import Prompt
@@ -92,9 +98,4 @@ def _reasoning_parser(renderer: Renderer, request: Any, arguments: dict[str, Any
     """A parser that can tell whether a prompt ends inside reasoning; None when the deployment has none."""
     if renderer.parser is None or renderer.parser.parser_cls.reasoning_parser_cls is None:
         return None
-    return renderer.parser.parser_cls(
-        renderer.tokenizer,
-        request.tools,
-        chat_template_kwargs=arguments,
-        model_config=renderer.parser.model_config,
-    )
+    return build_parser(renderer.parser, request, arguments)

@@ -34,8 +34,9 @@ def render_completion(model: Model, body: Any, request_id: str | None = None) ->
         raise BadRequest(BEAM_SEARCH)
     renderer = model.renderer
     with refusals():
+        prompt_input = _with_suffix(renderer, request)
         _check_options(request)
-        prompts = completion_prompts(renderer, request, request.prompt)
+        prompts = completion_prompts(renderer, request, prompt_input)
         base_id = f"cmpl-{request.request_id if request_id is None else request_id}"
         written = []
         for index, prompt in enumerate(prompts):
@@ -50,31 +51,41 @@ def render_completion(model: Model, body: Any, request_id: str | None = None) ->
 
 
 def _check_options(request: Any) -> None:
-    """What vLLM refuses before it looks at a prompt. No Hugging Face tokenizer renders a suffix."""
+    """What vLLM refuses before it looks at a prompt."""
     embeds = request.prompt_embeds is not None
-    if request.suffix is not None and request.prompt != []:
-        raise BadRequest(_suffix_reason(request, embeds), "suffix")
     if request.echo and embeds:
         raise BadRequest("Echo is unsupported with prompt embeds.")
     if request.prompt_logprobs is not None and embeds:
         raise BadRequest("prompt_logprobs is not compatible with prompt embeds.")
+    check_media_options(request)
     if embeds and request.prompt_embeds != []:
         raise VLLMValidationError(
             "You must set `--enable-prompt-embeds` to input `prompt_embeds`.", parameter="prompt_embeds"
         )
 
 
-def _suffix_reason(request: Any, embeds: bool) -> str:
+def _with_suffix(renderer: Renderer, request: Any) -> Any:
+    """The request's prompt, its suffix worked in where it has one and the model can fill in a middle.
+
+    Raises:
+        BadRequest: says what the suffix does not go with.
+    """
+    prompt, suffix = request.prompt, request.suffix
+    if suffix is None:
+        return prompt
     if request.echo:
-        return "Echo is unsupported with suffix."
-    if embeds:
-        return "suffix is not supported with prompt_embeds"
-    if request.truncate_prompt_tokens is not None:
-        return "suffix is not supported with truncate_prompt_tokens"
-    texts = [request.prompt] if isinstance(request.prompt, str) else request.prompt
-    if texts and all(isinstance(text, str) for text in texts):
-        return _SUFFIX
-    return "suffix requires text prompt input for FIM completion rendering"
+        raise BadRequest("Echo is unsupported with suffix.", "suffix")
+    for field in ("prompt_embeds", "truncate_prompt_tokens"):
+        if getattr(request, field) is not None:
+            raise BadRequest(f"suffix is not supported with {field}", "suffix")
+    texts = [prompt] if isinstance(prompt, str) else prompt
+    if texts is None or not all(isinstance(text, str) for text in texts):
+        raise BadRequest("suffix requires text prompt input for FIM completion rendering", "suffix")
+    encoder = renderer.encoder
+    joined = [None if encoder is None else encoder.with_suffix(text, suffix) for text in texts]
+    if None in joined:
+        raise BadRequest(_SUFFIX, "suffix")
+    return joined[0] if isinstance(prompt, str) else joined
 
 
 def completion_prompts(renderer: Renderer, request: Any, prompt: Any) -> list[Prompt]:
@@ -85,7 +96,7 @@ def completion_prompts(renderer: Renderer, request: Any, prompt: Any) -> list[Pr
     """
     check_media_options(request)
     tokenizer = renderer.tokenizer
-    params = request.build_tok_params(renderer.view)
+    params = renderer.tokenize_params(request)
     single = isinstance(prompt, str) or (isinstance(prompt, list) and prompt and isinstance(prompt[0], int))
     given = [prompt] if single else list(prompt or ())
     if not given:

@@ -5,7 +5,7 @@ The order of the steps is that of vLLM's ``OnlineRenderer.preprocess_chat``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vllm.renderers import merge_kwargs
 from vllm.renderers.chat_utils import parse_chat_messages
@@ -15,6 +15,9 @@ from core.errors import BadRequest
 from core.render.mistral import constrains_always, is_mistral, mistral_ids
 from core.render.prompt import Prompt, check_ids, check_media_options, check_text, reused_ids, tokenize_text
 from core.render.renderer import Renderer
+
+if TYPE_CHECKING:
+    from core.parsing.chat_parser import ChatParser
 
 _UNTRUSTED_TEMPLATE = (
     "Chat template is passed with request, but --trust-request-chat-template is not set. "
@@ -62,14 +65,14 @@ def conversation_prompt(
         Exception: of any kind, over what the request holds; see ``core.render.refusal``.
     """
     check_media_options(request)
-    tok_params = request.build_tok_params(renderer.view)
+    tok_params = renderer.tokenize_params(request)
     chat_params = _chat_params(renderer, request).with_defaults(
         merge_kwargs(dict(renderer.template_kwargs), {"tools": tools, "tokenize": is_mistral(renderer.tokenizer)})
     )
     token_ids = reused_ids(request, renderer.view, renderer.tokenizer, request.messages)
     prompt = Prompt(token_ids) if token_ids is not None else _render(renderer, request, chat_params, tok_params)
     if adjust and renderer.parser is not None:
-        _adjust(renderer, request, chat_params, prompt)
+        _adjust(renderer, renderer.parser, request, chat_params, prompt)
     return prompt
 
 
@@ -78,31 +81,35 @@ def _render(renderer: Renderer, request: Any, chat_params: Any, tok_params: Any)
     if is_mistral(renderer.tokenizer):
         ids = mistral_ids(renderer.tokenizer, renderer.view, request.messages, arguments)
         return check_ids(renderer.tokenizer, ids, tok_params)
-    content_format = resolve_chat_template_content_format(
-        chat_template=chat_params.chat_template,
-        tools=chat_params.chat_template_kwargs.get("tools"),
-        given_format=chat_params.chat_template_content_format,
-        tokenizer=renderer.templates,
-        model_config=renderer.view,
-    )
-    conversation, _, _ = parse_chat_messages(request.messages, renderer.view, content_format)
-    rendered = safe_apply_chat_template(renderer.view, renderer.templates, conversation, **arguments)
+    if renderer.encoder is not None:
+        rendered = renderer.encoder.render(renderer.view, request.messages, arguments)
+    else:
+        content_format = resolve_chat_template_content_format(
+            chat_template=chat_params.chat_template,
+            tools=chat_params.chat_template_kwargs.get("tools"),
+            given_format=chat_params.chat_template_content_format,
+            tokenizer=renderer.templates,
+            model_config=renderer.view,
+        )
+        conversation, _, _ = parse_chat_messages(request.messages, renderer.view, content_format)
+        rendered = safe_apply_chat_template(renderer.view, renderer.templates, conversation, **arguments)
     if isinstance(rendered, str):
         return tokenize_text(renderer.tokenizer, check_text(renderer.tokenizer, rendered, tok_params), tok_params)
     return check_ids(renderer.tokenizer, rendered, tok_params)
 
 
-def _adjust(renderer: Renderer, request: Any, chat_params: Any, prompt: Prompt) -> None:
-    assert renderer.parser is not None
-    parser_cls = renderer.parser.parser_cls
-    sees_all = parser_cls.always_adjust_request or parser_cls.reasoning_parser_cls is not None
-    if request.tool_choice == "none" and not sees_all and not constrains_always(renderer.tokenizer, parser_cls):
+def _adjust(renderer: Renderer, parser: ChatParser, request: Any, chat_params: Any, prompt: Prompt) -> None:
+    kind = parser.parser_cls
+    sees_all = kind.always_adjust_request or kind.reasoning_parser_cls is not None
+    if request.tool_choice == "none" and not sees_all and not constrains_always(renderer.tokenizer, kind):
         return
-    parser = parser_cls(
-        renderer.tokenizer,
-        request.tools,
-        model_config=renderer.parser.model_config,
-        chat_template_kwargs=chat_params.chat_template_kwargs,
+    live = build_parser(parser, request, chat_params.chat_template_kwargs)
+    live.set_prompt_token_ids(prompt.token_ids)
+    live.adjust_request(request=request)
+
+
+def build_parser(parser: ChatParser, request: Any, arguments: dict[str, Any]) -> Any:
+    """A fresh vLLM parser for the request; ``arguments`` are those of the chat template."""
+    return parser.parser_cls(
+        parser.tokenizer, request.tools, chat_template_kwargs=arguments, model_config=parser.model_config
     )
-    parser.set_prompt_token_ids(prompt.token_ids)
-    parser.adjust_request(request=request)

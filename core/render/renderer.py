@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from core.bounds import Limits
 from core.model import ModelOptions
+from core.render.encoder import ChatEncoder, find_encoder
 from core.render.model_view import ModelView, view_model
 from core.render.sampling import SamplingDefaults, sampling_defaults
 from core.render.template import TemplateTokenizer
@@ -25,6 +26,7 @@ _COHERE_FORMAT = {"cohere_format": "cmd4"}
 class Renderer:
     """A model's rendering half. Never changed once built; safe to share between requests and threads.
 
+    ``encoder`` stands in for the chat template where the architecture has none.
     ``template_kwargs`` are the deployment's default arguments of the chat
     template. ``parser`` decides what becomes of ``tool_choice`` and
     ``response_format``; None when the deployment has none.
@@ -36,9 +38,20 @@ class Renderer:
     is_harmony: bool
     view: ModelView
     templates: TemplateTokenizer
+    encoder: ChatEncoder | None
     template_kwargs: Mapping[str, Any]
     defaults: SamplingDefaults
     parser: ChatParser | None
+
+    def tokenize_params(self, request: Any) -> Any:
+        """vLLM's ``TokenizeParams`` of a request.
+
+        Raises:
+            VLLMValidationError: the request asks for more tokens than there can be.
+        """
+        params = request.build_tok_params(self.view)
+        # vLLM's renderers of these models give no offsets, for texts either.
+        return params if self.encoder is None else replace(params, return_token_offsets=False)
 
 
 def build_renderer(model: Model) -> Renderer:
@@ -51,7 +64,13 @@ def build_renderer(model: Model) -> Renderer:
         is_harmony=model.is_harmony,
         view=view_model(model.config, options, model.origin, model.limits.max_model_len),
         templates=TemplateTokenizer(model.tokenizer, options.chat_template),
+        encoder=find_encoder(_architecture(model.config.config), model.tokenizer),
         template_kwargs={**_COHERE_FORMAT, **options.default_chat_template_kwargs},
         defaults=sampling_defaults(model.config, options),
         parser=model.chat_parser,
     )
+
+
+def _architecture(config: Mapping[str, Any]) -> str | None:
+    names = config.get("architectures")
+    return str(names[0]) if isinstance(names, list) and names else None

@@ -16,6 +16,7 @@ from pydantic_core.core_schema import CoreSchemaType
 from core.errors import SchemaError
 
 _MAX_ERRORS = 10
+_MAX_COLLECTED = 5000
 _MAX_INPUT = 200
 _MAX_LINE = 1000
 _CUT = "...[truncated]"
@@ -31,13 +32,17 @@ _BRANCHES = frozenset(
 
 def schema_error(exc: ValidationError) -> SchemaError:
     """The answer to a body that does not validate; ``param`` is its first faulty field."""
+    count = exc.error_count()
+    if count > _MAX_COLLECTED:
+        # pydantic has no way to ask for the first few: collecting millions would take longer than validating did.
+        return SchemaError(f"{count} validation errors: too many to list", "body")
     found = exc.errors(include_url=False)
     lines = [_line(error) for error in found[:_MAX_ERRORS]]
-    label = "error" if len(found) == 1 else "errors"
-    if len(found) > _MAX_ERRORS:
-        lines.append(f"...and {len(found) - _MAX_ERRORS} more {label}")
+    label = "error" if count == 1 else "errors"
+    if count > _MAX_ERRORS:
+        lines.append(f"...and {count - _MAX_ERRORS} more {label}")
     text = "".join(f"\n  {line}" for line in lines)
-    return SchemaError(f"{len(found)} validation {label}:{text}", _place(found[0]["loc"]))
+    return SchemaError(f"{count} validation {label}:{text}", _place(found[0]["loc"]))
 
 
 def body_error(kind: str, message: str, shown: str, place: int | None = None, reason: str | None = None) -> SchemaError:

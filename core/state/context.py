@@ -12,10 +12,10 @@ import binascii
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from core.errors import InvalidState
+from core.errors import BadRequest, InvalidState
 from core.protocol.json_text import json_bytes
 
 # What derender and vLLM's parsers read of a chat or completion request.
@@ -41,7 +41,8 @@ _KEPT = (
     "include_stop_str_in_output",
     "min_tokens",
 )
-MAX_CONTEXT_BYTES = 1024 * 1024
+# Tools of a large agent take some 100 KB, the ids of a long prompt (only a replay carries them) up to a few MB.
+MAX_CONTEXT_BYTES = 4 * 1024 * 1024
 _PARAM = "stream_state.context"
 
 
@@ -78,7 +79,11 @@ def _call_skeleton(message: Any) -> dict[str, Any]:
 
 
 def pack_context(context: Context) -> str:
-    """The context as text for a state."""
+    """The context as text for a state.
+
+    Raises:
+        BadRequest: it is larger than any that would be read back.
+    """
     parts = {
         "m": context.model,
         "n": context.prompt_tokens,
@@ -86,6 +91,12 @@ def pack_context(context: Context) -> str:
         "r": context.request,
     }
     data = json_bytes({name: value for name, value in parts.items() if value is not None})
+    if len(data) > MAX_CONTEXT_BYTES:
+        raise BadRequest(
+            f"carry_context: what must be carried has {len(data)} bytes, more than {MAX_CONTEXT_BYTES}; "
+            f"send the request with every call instead",
+            "carry_context",
+        )
     return base64.urlsafe_b64encode(zlib.compress(data, 6)).rstrip(b"=").decode("ascii")
 
 
@@ -98,8 +109,8 @@ def unpack_context(text: str) -> Context:
     try:
         packed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         inflater = zlib.decompressobj()
-        data = inflater.decompress(packed, MAX_CONTEXT_BYTES)
-        if not inflater.eof or inflater.unused_data:
+        data = inflater.decompress(packed, MAX_CONTEXT_BYTES + 1)
+        if not inflater.eof or inflater.unused_data or len(data) > MAX_CONTEXT_BYTES:
             raise InvalidState("context is damaged or too large", _PARAM)
         parts = json.loads(data)
         context = Context(parts.get("m"), parts.get("n"), parts.get("p"), parts.get("r"))
@@ -108,6 +119,18 @@ def unpack_context(text: str) -> Context:
     if not _well_formed(context):
         raise InvalidState("context is malformed", _PARAM)
     return context
+
+
+def context_with_prompt(text: str, prompt_token_ids: list[int]) -> str:
+    """A packed context with the prompt's ids in it: what a stream needs that is carried by replay.
+
+    Raises:
+        BadRequest, InvalidState: as packing and unpacking do.
+    """
+    context = unpack_context(text)
+    if context.prompt_token_ids is not None:
+        return text
+    return pack_context(replace(context, prompt_token_ids=prompt_token_ids))
 
 
 def _well_formed(context: Context) -> bool:

@@ -13,6 +13,7 @@ from infra.slice.cut import cut
 from infra.slice.defer import defer
 from infra.slice.errors import MissingDefinition, MissingModule, SliceError, UnboundName
 from infra.slice.lazy import LazyName, lazy_module, lazy_names
+from infra.slice.memoize import memoize
 from infra.slice.names import bound_by, exported, unbound_globals
 from infra.slice.reach import Edge, imports
 from infra.slice.redirect import redirect
@@ -121,6 +122,9 @@ class _Assembly:
                 late = self.spec.defer[module]
                 text, deferred = defer(module, source.package, text, late.names, by, opaque=late.opaque)
                 extra = [Edge(d.module, d.attribute, True, 0) for d in deferred.values()]
+            if module in self.spec.memoize:
+                kind += "+memoize"
+                text = memoize(module, text, self.spec.memoize[module], by)
         built = Built(module, source.path, kind, text, source.package, lazy=lazy)
         self.built[module] = built
         if lazy is None:

@@ -39,6 +39,8 @@ class Specification:
     hand_folder: Path
     cut: Mapping[str, Cut]
     defer: Mapping[str, Defer]
+    memoize: Mapping[str, tuple[str, ...]]
+    """Functions that are called once for the same argument objects, by module."""
     lazy: frozenset[str]
     redirects: Mapping[str, str]
     denied: frozenset[str]

@@ -11,7 +11,7 @@ from pathlib import Path
 from infra.slice.spec import Cut, Defer, Specification
 
 UPSTREAM_VERSION = "0.33.0"
-SLICE_VERSION = "0.33.0+slice.1"
+SLICE_VERSION = "0.33.0+slice.2"
 
 _ROOTS = (
     "vllm.parser:ParserManager,DelegatingParser,Parser,HarmonyParser",
@@ -72,6 +72,7 @@ _HAND = frozenset(
         "vllm._slice.chat_template",
         "vllm._slice.deferred",
         "vllm._slice.denied",
+        "vllm._slice.memo",
         "vllm._slice.mistral_common",
         "vllm._slice.mistral_tool_calls",
         "vllm._slice.pil",
@@ -354,12 +355,19 @@ _DEFER = {
     "vllm.tool_parsers.xlam_tool_parser": Defer(("Tool",)),
 }
 
+_MEMOIZE = {
+    # A lexer over all special tokens, compiled for every parser that is built: 0.5 ms with Qwen3's 14 special
+    # tokens, 150 ms with the 1,000 of Mistral's tekken. It depends on the parser's configuration and the tokenizer.
+    "vllm.parser.engine.streaming_parser_engine": ("_build_drop_info",),
+}
+
 SPECIFICATION = Specification(
     roots=_ROOTS,
     hand=_HAND,
     hand_folder=Path(__file__).parent / "hand",
     cut=_CUT,
     defer=_DEFER,
+    memoize=_MEMOIZE,
     lazy=_LAZY,
     redirects=_REDIRECTS,
     denied=_DENIED,

@@ -172,11 +172,11 @@ def test_a_million_logprob_entries_are_refused_within_seconds(handler: Any) -> N
         + ",".join([entry] * 1_000_000)
         + "]}}]}}"
     )
-    began = time.monotonic()
+    began = time.process_time()
     answer = handler(event_v2("POST", CHAT, body, {"content-type": "application/json"}, False), None)
     assert answer["statusCode"] == 400
     assert "logprobs.content length (1000000)" in answer["body"]
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10  # seconds of CPU: 2 to 3 on a quiet machine
 
 
 def test_an_oversize_body_is_a_413(handler: Any) -> None:

@@ -21,7 +21,12 @@ from tests.unit.test_handlers import CHAT, event_v2
 
 Json = dict[str, Any]
 KEY = "0123456789abcdef0123456789abcdef"
-TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}}]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}},
+    }
+]
 SETUPS: list[tuple[str, Json, str]] = [
     ("qwen3", {"tool_call_parser": "hermes", "reasoning_parser": "qwen3"},
      '<think>\nHmm, 漢字.\n</think>\n\nLet me see.\n<tool_call>\n{"name": "f", "arguments": {"a": "some \\"long\\" text here"}}\n</tool_call>'),
@@ -74,7 +79,29 @@ class Service:
         return found
 
 
-ODD: list[Any] = [None, True, False, -1, 0, 1, 2**31, 2**63, 10**30, 1.5, 1e308, "", "x", "\ud800", "z", "jWzBd", [], [[]], [1] * 50, {}, {"a": []}]
+ODD: list[Any] = [
+    None,
+    True,
+    False,
+    -1,
+    0,
+    1,
+    2**31,
+    2**63,
+    10**30,
+    1.5,
+    1e308,
+    "",
+    "x",
+    "\ud800",
+    "z",
+    "jWzBd",
+    [],
+    [[]],
+    [1] * 50,
+    {},
+    {"a": []},
+]
 
 
 def mutate_json(rng: random.Random, value: Any) -> Any:

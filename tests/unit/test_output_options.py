@@ -75,3 +75,14 @@ def test_vllm_refuses_in_its_own_words() -> None:
     with pytest.raises(RequestError, match="Field required") as caught:
         validate_chat_request({"model": "m"})
     assert (caught.value.type, caught.value.param) == ("Bad Request", "body.chat_request.messages")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"tools": [{}], "tool_choice": {"type": "function", "function": {"name": "f"}}}, {"structured_outputs": []},
+     {"tools": [None], "tool_choice": "auto"}, {"tool_choice": {"function": 7}, "tools": [{"a": 1}]}],
+)  # fmt: skip
+def test_what_trips_vllms_validators_is_a_bad_request(fields: dict[str, Any]) -> None:
+    with pytest.raises(RequestError) as caught:
+        validate_chat_request({"messages": [], **fields})
+    assert caught.value.status == 400

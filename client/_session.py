@@ -1,0 +1,107 @@
+"""What both clients are made of: the servers, and the steps of each method. It must never do I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+import httpx
+
+from client._choice import Kind
+from client._effects import Json, Steps
+from client._gathering import MAX_TOKENS, Gathering
+from client._retry import Retry
+from client._roundtrip import Request, round_trip
+from client._server import Server
+from client._stream import stream
+
+# Every stream of an engine holds a connection while its derender calls need another: a limit would be a deadlock.
+# uvicorn closes a connection that was idle for 5 s; to be first spares a call that fails.
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=4.0)
+
+
+class Options(TypedDict, total=False):
+    """Keyword arguments of both clients.
+
+    derender_url:
+        Where derender is, when it is not where render is.
+    headers, engine_headers:
+        Sent with each request to render and derender, and to the engine. Never
+        to the other: they hold keys.
+    timeout, engine_timeout:
+        Seconds without any byte of an answer (default 60, and 600 for the
+        engine), or an ``httpx.Timeout``.
+    max_retries, backoff:
+        How often a failed call is repeated (default 2), and the longest first
+        wait in seconds (default 0.2).
+    compress:
+        Send larger bodies as gzip to render and derender, where they read it.
+    """
+
+    derender_url: str | None
+    headers: Mapping[str, str] | None
+    engine_headers: Mapping[str, str] | None
+    timeout: float | httpx.Timeout
+    engine_timeout: float | httpx.Timeout
+    max_retries: int
+    backoff: float
+    compress: bool
+
+
+class Session:
+    """The servers of a client."""
+
+    def __init__(
+        self,
+        render_url: str,
+        engine_url: str | None,
+        *,
+        derender_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        engine_headers: Mapping[str, str] | None = None,
+        timeout: float | httpx.Timeout = 60.0,
+        engine_timeout: float | httpx.Timeout = 600.0,
+        max_retries: int = 2,
+        backoff: float = 0.2,
+        compress: bool = False,
+    ) -> None:
+        if max_retries < 0 or not backoff >= 0:
+            raise ValueError("max_retries and backoff must not be negative")
+        retry = Retry(max_retries, backoff)
+        gpu_less = (dict(headers or {}), _timeout(timeout), retry, compress)
+        self.renderer = Server(_base_url(render_url), *gpu_less)
+        # One server that does both is asked once what it understands.
+        same = derender_url is None or _base_url(derender_url) == self.renderer.url
+        self.derenderer = self.renderer if same else Server(_base_url(derender_url or ""), *gpu_less)
+        self._engine: Server | None = None
+        if engine_url is not None:
+            self._engine = Server(_base_url(engine_url), dict(engine_headers or {}), _timeout(engine_timeout), retry)
+
+    @property
+    def engine(self) -> Server:
+        if self._engine is None:
+            raise ValueError("this client was made without an engine_url")
+        return self._engine
+
+    def round_trip(self, kind: Kind, request: Request) -> Steps[Json]:
+        return round_trip(self.renderer, self.engine, self.derenderer, kind, request)
+
+    def stream(self, kind: Kind, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
+        if not 1 <= gather_tokens <= MAX_TOKENS:
+            raise ValueError(f"gather_tokens must be between 1 and {MAX_TOKENS}, not {gather_tokens}")
+        if gather_ms is not None and not gather_ms >= 0:
+            raise ValueError(f"gather_ms must be a number of milliseconds, not {gather_ms}")
+        gathering = Gathering(gather_tokens, None if gather_ms is None else gather_ms / 1000)
+        return stream(self.renderer, self.engine, self.derenderer, kind, request, gathering)
+
+
+def _base_url(url: str) -> str:
+    parsed = httpx.URL(url)
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ValueError(f"not an http or https address: {url!r}")
+    return url.rstrip("/")
+
+
+def _timeout(value: float | httpx.Timeout) -> httpx.Timeout:
+    # A server that is there answers a connection at once, however long it then works.
+    return value if isinstance(value, httpx.Timeout) else httpx.Timeout(value, connect=min(value, 10.0))

@@ -3,9 +3,8 @@
 An output is half reasoning and half one call with a long text argument (all of
 it the call, where a parser has no reasoning). At each length the parser is
 carried from chunk to chunk for a while, one token a chunk, and the medians are
-printed: bytes of JSON, characters as packed, and the milliseconds to build a
-fresh parser, unpack, restore, step, save and pack. Run it from the root of the
-repository: ``python -m benchmarks.checkpoint MODELS_DIR [--json FILE]``.
+reported: bytes of JSON, characters as packed, and milliseconds to build a fresh
+parser, to copy one from a prototype, and to unpack, restore, step, save and pack.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import json
 import logging
 import textwrap
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from itertools import pairwise
 from statistics import median
 from time import perf_counter
 from types import ModuleType, SimpleNamespace
@@ -26,15 +25,17 @@ from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionReque
 from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
 from vllm.parser import ParserManager
 
+from benchmarks.setups import model_folder
 from core.bundle.folder import FolderFiles
-from core.parsing.checkpoint import Limits, pack, restore, snapshot, unpack
+from core.parsing.checkpoint import Limits, Prototype, pack, restore, snapshot, unpack
 from core.text.detokenizer import DecodeOptions, detokenize, seed_window
 from core.tokenizer import Tokenizer, load_tokenizer
 
 LENGTHS = (64, 512, 1400, 4096)
 # Chunks over which the medians are taken, after as many to settle.
 ROUNDS = 40
-PHASES = ("build", "unpack", "restore", "step", "snapshot", "pack")
+PHASES = ("build", "copy", "unpack", "restore", "step", "snapshot", "pack")
+CARRYING = ("unpack", "restore", "snapshot", "pack")
 _KEEP_SPECIAL = DecodeOptions(skip_special=False, spaces_between=False)
 TOOL = {
     "type": "function",
@@ -85,8 +86,10 @@ SETUPS = (
         "<|im_start|>assistant\n",
         "<think>",
         "</think>\n\n",
-        lambda text: "<tool_call>\n<function=write_file>\n<parameter=path>\na.txt\n</parameter>\n"
-        f"<parameter=content>\n{text}\n</parameter>\n</function>\n</tool_call>",
+        lambda text: (
+            "<tool_call>\n<function=write_file>\n<parameter=path>\na.txt\n</parameter>\n"
+            f"<parameter=content>\n{text}\n</parameter>\n</function>\n</tool_call>"
+        ),
     ),
     Setup(
         "deepseek_v31 + deepseek_v3",
@@ -96,8 +99,10 @@ SETUPS = (
         "<｜User｜>hi<｜Assistant｜><think>",
         "",
         "</think>",
-        lambda text: "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>write_file<｜tool▁sep｜>"
-        f"{_arguments(text)}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        lambda text: (
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>write_file<｜tool▁sep｜>"
+            f"{_arguments(text)}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+        ),
     ),
     Setup("llama3_json", "llama3", "llama3_json", None, "hi", "", "", lambda text: _json_call(text, "parameters")),
     Setup(
@@ -108,8 +113,10 @@ SETUPS = (
         "<|start|>assistant",
         "<|channel|>analysis<|message|>",
         "<|end|>",
-        lambda text: "<|start|>assistant<|channel|>commentary to=functions.write_file <|constrain|>json<|message|>"
-        f"{_arguments(text)}<|call|>",
+        lambda text: (
+            "<|start|>assistant<|channel|>commentary to=functions.write_file <|constrain|>json<|message|>"
+            f"{_arguments(text)}<|call|>"
+        ),
     ),
 )
 
@@ -132,8 +139,8 @@ def output(setup: Setup, tokenizer: Tokenizer, length: int) -> list[int]:
 class Deployment:
     """Builds fresh processors for one setup."""
 
-    def __init__(self, setup: Setup, models_dir: Path) -> None:
-        self.tokenizer = load_tokenizer(FolderFiles(models_dir / setup.model))
+    def __init__(self, setup: Setup) -> None:
+        self.tokenizer = load_tokenizer(FolderFiles(model_folder(setup.model)))
         harmony = setup.model == "gpt-oss"
         self.parser_cls: Any = ParserManager.get_parser(
             tool_parser_name=setup.tool,
@@ -149,11 +156,14 @@ class Deployment:
             {"messages": [{"role": "user", "content": "hi"}], "tools": [TOOL]}
         )
         self.kwargs = {"thinking": True}
+        self.prototype = Prototype(self.parser())
 
-    def processor(self) -> Any:
-        parser = self.parser_cls(
+    def parser(self) -> Any:
+        return self.parser_cls(
             self.tokenizer, self.request.tools, chat_template_kwargs=self.kwargs, model_config=self.config
         )
+
+    def processor(self, parser: Any) -> Any:
         return ChatStreamProcessor(self.request, parser, enable_auto_tools=True, parser_cls=self.parser_cls)
 
 
@@ -163,7 +173,7 @@ def measure(setup: Setup, deployment: Deployment, length: int) -> dict[str, floa
     prompt = tokenizer.encode(setup.prompt, add_special_tokens=False)
     ids = output(setup, tokenizer, length)
     window = seed_window(tokenizer, prompt, False)
-    live = deployment.processor()
+    live = deployment.processor(deployment.parser())
     settle = min(ROUNDS, length // 2)
     for token in ids[: length - ROUNDS // 2 - settle]:
         text, window = detokenize(tokenizer, [token], window, _KEEP_SPECIAL)
@@ -176,8 +186,11 @@ def measure(setup: Setup, deployment: Deployment, length: int) -> dict[str, floa
     for position, token in enumerate(ids[first : length + ROUNDS // 2]):
         text, window = detokenize(tokenizer, [token], window, _KEEP_SPECIAL)
         at = [perf_counter()]
-        processor = deployment.processor()
+        parser = deployment.parser()
         at.append(perf_counter())
+        parser = deployment.prototype.fresh()
+        at.append(perf_counter())
+        processor = deployment.processor(parser)
         data = unpack(packed, limits)
         at.append(perf_counter())
         restore(processor, data)
@@ -189,7 +202,7 @@ def measure(setup: Setup, deployment: Deployment, length: int) -> dict[str, floa
         packed = pack(data)
         at.append(perf_counter())
         if position >= settle:
-            for phase, begin, end in zip(PHASES, at, at[1:], strict=False):
+            for phase, (begin, end) in zip(PHASES, pairwise(at), strict=True):
                 times[phase].append((end - begin) * 1000)
             sizes.append((len(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()), len(packed)))
     return {
@@ -199,32 +212,22 @@ def measure(setup: Setup, deployment: Deployment, length: int) -> dict[str, floa
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models_dir", type=Path, help="the folder of the model folders (python -m infra.models)")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--only", default="", help="only setups whose name contains this")
-    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
-    options = parser.parse_args(arguments)
+def run(lengths: Sequence[int] = LENGTHS, only: str = "") -> list[dict[str, Any]]:
+    """One row for each setup and length."""
     logging.disable(logging.CRITICAL)
-    results: dict[str, dict[str, dict[str, float]]] = {}
-    print(f"{'':28}{'tokens':>7}{'raw':>8}{'packed':>8}" + "".join(f"{phase:>10}" for phase in PHASES) + f"{'checkpoint':>12}")
+    rows: list[dict[str, Any]] = []
     for setup in SETUPS:
-        if options.only not in setup.name:
+        if only not in setup.name:
             continue
-        deployment = Deployment(setup, options.models_dir)
-        for length in options.lengths:
-            row = measure(setup, deployment, length)
-            results.setdefault(setup.name, {})[str(length)] = row
-            total = sum(row[phase] for phase in ("unpack", "restore", "snapshot", "pack"))
-            print(
-                f"{setup.name:28}{length:7}{row['raw']:8.0f}{row['packed']:8.0f}"
-                + "".join(f"{row[phase]:10.3f}" for phase in PHASES)
-                + f"{total:12.3f}"
-            )
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+        deployment = Deployment(setup)
+        for length in lengths:
+            figures = measure(setup, deployment, length)
+            carrying = round(sum(figures[phase] for phase in CARRYING), 4)
+            rows.append({"setup": setup.name, "tokens": length, **figures, "carrying": carrying})
+    logging.disable(logging.NOTSET)
+    return rows
 
 
 if __name__ == "__main__":
-    main()
+    for row in run():
+        print("  ".join(f"{name} {value}" for name, value in row.items()))

@@ -79,7 +79,14 @@ class PayloadTooLarge(RequestError):
 
 
 class Unavailable(RequestError):
-    """The model could not be loaded; a later call may succeed."""
+    """The model could not be loaded; a later call may succeed.
+
+    ``reason`` is one line for the log. It may name addresses; the client is not told.
+    """
 
     status: ClassVar[int] = 503
     type: ClassVar[str] = "ServiceUnavailableError"
+
+    def __init__(self, message: str, param: str | None = None, *, reason: str = "") -> None:
+        super().__init__(message, param)
+        self.reason = reason

@@ -10,7 +10,8 @@ A script is `{"rules": [RULE, ...]}`; the first rule that matches answers.  A ru
 searched in the prompt's last user message, optionally `prompt`, one searched in the whole decoded prompt, and
 `answer`: a text, or a list of texts for the choices 0, 1, ...  In a text, `{1}` is what the first group of `match`
 found, `{user}` the last user message and `{last_words}` its end.  Texts are encoded with the model's tokenizer, so
-special tokens may be written out; the end of sequence token follows by itself.
+special tokens may be written out; the end of sequence token follows by itself.  A rule may have a `fault`, too:
+what an engine does that breaks down (examples/engine/faults.py).
 """
 
 import sys

@@ -20,6 +20,7 @@ from core.protocol.derender import (
     parse_derender,
     schema_error,
 )
+from handlers.logs import Work, count
 
 
 class DetokenizeRequest(BaseModel):
@@ -31,6 +32,7 @@ class DetokenizeRequest(BaseModel):
 
 def chat(model: Model, body: bytes, request: Request) -> dict[str, Any]:
     parsed = parse_derender(body, DerenderChatRequest, DerenderChatStreamRequest)
+    count(request, _work(parsed))
     if isinstance(parsed, DerenderChatStreamRequest):
         return derender_chat_stream(model, parsed)
     return derender_chat(model, parsed)
@@ -38,6 +40,7 @@ def chat(model: Model, body: bytes, request: Request) -> dict[str, Any]:
 
 def completions(model: Model, body: bytes, request: Request) -> dict[str, Any]:
     parsed = parse_derender(body, DerenderCompletionRequest, DerenderCompletionStreamRequest)
+    count(request, _work(parsed))
     if isinstance(parsed, DerenderCompletionStreamRequest):
         return derender_completion_stream(model, parsed)
     return derender_completion(model, parsed)
@@ -48,8 +51,24 @@ def detokenize(model: Model, body: bytes, request: Request) -> dict[str, Any]:
         parsed = DetokenizeRequest.model_validate_json(body)
     except ValidationError as exc:
         raise schema_error(exc) from exc
+    count(request, Work(tokens_in=len(parsed.tokens)))
     model.resolve_name(parsed.model)
     try:
         return {"prompt": model.tokenizer.decode(parsed.tokens)}
     except OverflowError as exc:
         raise BadRequest(str(exc), "tokens") from exc
+
+
+def _work(
+    parsed: DerenderChatRequest
+    | DerenderChatStreamRequest
+    | DerenderCompletionRequest
+    | DerenderCompletionStreamRequest,
+) -> Work:
+    """The token ids that a body holds of an engine's output."""
+    if isinstance(parsed, DerenderChatStreamRequest | DerenderCompletionStreamRequest):
+        chunks = parsed.chunks
+        ids = sum(len(choice.token_ids or ()) for chunk in chunks for choice in chunk.choices)
+        return Work(tokens_in=ids, chunks=len(chunks))
+    responses = [parsed.generate_response] if isinstance(parsed, DerenderChatRequest) else parsed.generate_responses
+    return Work(tokens_in=sum(len(choice.token_ids or ()) for answer in responses for choice in answer.choices))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
+import time
+from collections.abc import Collection
 from pathlib import Path
 
-from core.bundle.folder import FolderFiles
+from core.bundle.folder import FolderFiles, ModelFiles
 from core.errors import Unavailable
 from core.model import Model, load_model
+from handlers.logs import write_line
 from handlers.settings import Settings
+
+_S3 = "s3://"
+# Decoding needs the packed table only; the merges, most of a bundle's bytes, are read by the first text to encode.
+_ENCODER_FILES = ("tokenizer.json",)
 
 
 class ModelLoader:
@@ -17,10 +26,13 @@ class ModelLoader:
     A model or setting that cannot work raises at once (``ConfigurationError``)
     and stops the start. A source that is not reachable now is tried again by
     the next request, which until then is answered with a 503.
+
+    ``encodes`` says whether this process turns text into tokens as a rule.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, encodes: bool = True) -> None:
         self._settings = settings
+        self._later: Collection[str] = () if encodes else _ENCODER_FILES
         self._model: Model | None = None
         self._lock = threading.Lock()
 
@@ -30,10 +42,10 @@ class ModelLoader:
         Raises:
             ConfigurationError: it can never work.
         """
-        with self._lock:
-            if self._model is None:
-                files = FolderFiles(Path(self._settings.model))
-                self._model = load_model(files, self._settings.model_options())
+        try:
+            self.get()
+        except Unavailable as exc:
+            write_line("ERROR", "the model is not loaded", reason=exc.reason or exc.message)
 
     def get(self) -> Model:
         """The model.
@@ -42,7 +54,20 @@ class ModelLoader:
             Unavailable: it could not be loaded (yet).
         """
         if self._model is None:
-            self.load()
-        if self._model is None:
-            raise Unavailable("the model is not loaded yet")
+            with self._lock:
+                if self._model is None:
+                    began = time.perf_counter()
+                    self._model = load_model(self._files(), self._settings.model_options())
+                    if self._settings.request_log == "all":
+                        write_line("INFO", "model loaded", seconds=round(time.perf_counter() - began, 4))
         return self._model
+
+    def _files(self) -> ModelFiles:
+        if not self._settings.model.startswith(_S3):
+            return FolderFiles(Path(self._settings.model))
+        from core.bundle.s3 import S3Files, parse_address  # a local model has no use for it
+
+        store = Path(tempfile.gettempdir()) / f"derender-{os.getuid()}"
+        later = self._later
+        files = S3Files(parse_address(self._settings.model), store, later=later)
+        return files

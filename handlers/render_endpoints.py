@@ -11,20 +11,27 @@ from core.render.chat import render_chat
 from core.render.completions import render_completion
 from core.render.request import decode_body
 from core.render.tokenize import tokenize as tokenize_request
+from handlers.logs import Work, count
 
 _REQUEST_ID = "x-request-id"
 
 
 def chat(model: Model, body: bytes, request: Request) -> dict[str, Any]:
-    return render_chat(model, decode_body(body), request.headers.get(_REQUEST_ID))
+    answer = render_chat(model, decode_body(body), request.headers.get(_REQUEST_ID))
+    count(request, Work(tokens_out=len(answer["token_ids"])))
+    return answer
 
 
 def completions(model: Model, body: bytes, request: Request) -> list[dict[str, Any]]:
-    return render_completion(model, decode_body(body), request.headers.get(_REQUEST_ID))
+    answers = render_completion(model, decode_body(body), request.headers.get(_REQUEST_ID))
+    count(request, Work(tokens_out=sum(len(answer["token_ids"]) for answer in answers)))
+    return answers
 
 
 def tokenize(model: Model, body: bytes, request: Request) -> dict[str, Any]:
-    return tokenize_request(model, decode_body(body))
+    answer = tokenize_request(model, decode_body(body))
+    count(request, Work(tokens_out=answer["count"]))
+    return answer
 
 
 def __getattr__(name: str) -> Any:

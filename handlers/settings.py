@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -20,18 +21,29 @@ from core.model import ModelOptions
 PREFIX = "DERENDER_"
 STREAM_STATES = ("checkpoint", "replay")
 STATE_SIGNATURES = ("required", "optional")
+REQUEST_LOGS = ("off", "errors", "all")
 # Lambda's own limit on a buffered invoke is 6 MB; a server may be given more.
 DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024
+# A long prompt in a long queue; a proxy's idle time-out is rarely below half a minute.
+DEFAULT_ENGINE_TIMEOUT = 120.0
+DEFAULT_KEEP_ALIVE = 15.0
 
 
 @dataclass(frozen=True)
 class Settings:
     """One deployment. Flags of ``vllm launch render`` keep their names and meaning.
 
-    ``model`` is a model folder or bundle. ``chat_template`` is a file or, when
+    ``model`` is a model folder, a bundle or a bundle's ``s3://bucket/prefix``. ``chat_template`` is a file or, when
     it holds a newline or a template tag, the template itself. ``state_key``
     lists the keys that sign stream states: the first signs, all are accepted;
     with ``state_signature`` "optional" an unsigned state is accepted too.
+    ``max_response_bytes`` is what a Lambda function may answer, None for no
+    limit; ``request_log`` says which requests get a line in the log.
+    ``engine_url`` lists the token engines of the relay, in the order in which
+    they are tried; without any there is no relay. ``engine_timeout`` is how
+    many seconds an engine may be silent, ``sse_keep_alive_interval`` after how
+    many a silent stream gets a comment (0: never). With ``api_key`` every
+    request needs one of these bearer keys.
     ``environ`` is where vLLM's own variables are read from.
     """
 
@@ -52,6 +64,13 @@ class Settings:
     state_key: Sequence[str] = ()
     state_signature: str = "required"
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    max_response_bytes: int | None = None
+    request_log: str = "off"
+    engine_url: Sequence[str] = ()
+    engine_api_key: str | None = field(default=None, repr=False)
+    engine_timeout: float = DEFAULT_ENGINE_TIMEOUT
+    sse_keep_alive_interval: float = DEFAULT_KEEP_ALIVE
+    api_key: Sequence[str] = field(default=(), repr=False)
     environ: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -65,8 +84,27 @@ class Settings:
             raise ConfigurationError(
                 f"{PREFIX}STATE_SIGNATURE must be one of {', '.join(STATE_SIGNATURES)}, not {self.state_signature!r}"
             )
+        if self.request_log not in REQUEST_LOGS:
+            raise ConfigurationError(
+                f"{PREFIX}REQUEST_LOG must be one of {', '.join(REQUEST_LOGS)}, not {self.request_log!r}"
+            )
         if self.max_body_bytes < 1:
             raise ConfigurationError(f"{PREFIX}MAX_BODY_BYTES must be at least 1, not {self.max_body_bytes}")
+        if self.max_response_bytes is not None and self.max_response_bytes < 1024:
+            raise ConfigurationError(f"{PREFIX}MAX_RESPONSE_BYTES must be at least 1024, not {self.max_response_bytes}")
+        for url in self.engine_url:
+            if not _is_address(url):
+                raise ConfigurationError(f"{PREFIX}ENGINE_URL must hold http:// or https:// addresses, not {url!r}")
+        if self.engine_api_key is not None and not self.engine_api_key.isascii():
+            raise ConfigurationError(f"{PREFIX}ENGINE_API_KEY must hold ASCII characters only")
+        if not 0 < self.engine_timeout < float("inf"):
+            raise ConfigurationError(
+                f"{PREFIX}ENGINE_TIMEOUT must be a number of seconds above 0, not {self.engine_timeout}"
+            )
+        if not 0 <= self.sse_keep_alive_interval < float("inf"):
+            raise ConfigurationError(
+                f"{PREFIX}SSE_KEEP_ALIVE_INTERVAL must be a number of seconds, not {self.sse_keep_alive_interval}"
+            )
         if self.enable_auto_tool_choice and not self.tool_call_parser:
             raise ConfigurationError(
                 f"{PREFIX}ENABLE_AUTO_TOOL_CHOICE (--enable-auto-tool-choice) requires "
@@ -160,6 +198,21 @@ def _number(name: str, text: str) -> int:
         raise ConfigurationError(f"{name} must be a whole number, not {text!r}") from None
 
 
+def _seconds(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigurationError(f"{name} must be a number of seconds, not {text!r}") from None
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def _json_object(name: str, text: str) -> dict[str, Any]:
     try:
         value = orjson.loads(text)
@@ -180,4 +233,9 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "max_model_len": _number,
     "max_logprobs": _number,
     "max_body_bytes": _number,
+    "max_response_bytes": _number,
+    "engine_url": _names,
+    "engine_timeout": _seconds,
+    "sse_keep_alive_interval": _seconds,
+    "api_key": _names,
 }

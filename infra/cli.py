@@ -27,6 +27,9 @@ _VALUES = {
     "max-logprobs": "most candidates per position (-1: any number)",
     "generation-config": "auto: the model's sampling defaults; vllm: none; or a folder",
     "max-body-bytes": "largest request body, decompressed",
+    "engine-api-key": "bearer key that the engine wants",
+    "engine-timeout": "seconds that an engine may be silent",
+    "sse-keep-alive-interval": "seconds after which a silent stream gets a comment (0: never)",
 }
 
 
@@ -48,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     serve = commands.add_parser("serve", help="the service on uvicorn")
-    serve.add_argument("model", metavar="MODEL_DIR", help="a model folder or bundle")
+    serve.add_argument("model", metavar="MODEL_DIR", help="a model folder, a bundle, or a bundle's s3://bucket/prefix")
     serve.add_argument("--host", default="127.0.0.1")
     serve.add_argument("--port", type=int, default=8000)
     serve.add_argument("--served-model-name", nargs="+", metavar="NAME", help="default: MODEL_DIR as given")
@@ -59,19 +62,27 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--stream-state", choices=STREAM_STATES, help="what carries a parser from chunk to chunk")
     serve.add_argument("--state-key", nargs="+", metavar="KEY", help="keys that sign stream states; the first signs")
     serve.add_argument("--state-signature", choices=STATE_SIGNATURES, help="whether unsigned states are refused")
+    serve.add_argument("--engine-url", nargs="+", metavar="URL", help="token engines: turns the relay on")
+    serve.add_argument("--api-key", nargs="+", metavar="KEY", help="bearer keys, one of which every request needs")
     serve.set_defaults(run=_serve)
 
     bundle = commands.add_parser("bundle", help="check a Hugging Face model folder and write a model bundle")
     bundle.add_argument("source", metavar="SOURCE", type=Path)
-    bundle.add_argument("dest", metavar="DEST")
+    bundle.add_argument("dest", metavar="DEST", help="a folder, or s3://bucket/prefix")
     bundle.set_defaults(run=_bundle)
+
+    invoke = commands.add_parser("invoke", help="one event through a built Lambda function, under the emulator")
+    invoke.add_argument("function", metavar="FUNCTION", help="render or derender")
+    invoke.add_argument("event", metavar="EVENT.json", type=Path)
+    invoke.add_argument("--model", metavar="DIR", type=Path, help="a model folder to package with the function")
+    invoke.set_defaults(run=_invoke)
     return parser
 
 
 def _serve(arguments: argparse.Namespace) -> int:
     environ = dict(os.environ)
     environ[PREFIX + "MODEL"] = arguments.model
-    for name in ("served_model_name", "state_key"):
+    for name in ("served_model_name", "state_key", "engine_url", "api_key"):
         if getattr(arguments, name):
             environ[PREFIX + name.upper()] = " ".join(getattr(arguments, name))
     for name in (*_FLAGS, *_VALUES, "stream-state", "state-signature"):
@@ -87,6 +98,12 @@ def _bundle(arguments: argparse.Namespace) -> int:
     from infra.bundle import write_bundle
 
     return write_bundle(arguments.source, arguments.dest)
+
+
+def _invoke(arguments: argparse.Namespace) -> int:
+    from infra.invoke import invoke
+
+    return invoke(arguments.function, arguments.event, arguments.model)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,12 @@ CHAT_REQUEST_REQUIRED = (
 )
 
 
-def derender_chat(model: Model, request: DerenderChatRequest) -> dict[str, Any]:
+def derender_chat(model: Model, request: DerenderChatRequest, *, count_reasoning: bool = False) -> dict[str, Any]:
     """Decode, parse and assemble every choice of an engine answer.
+
+    With ``count_reasoning`` the usage tells how many tokens are reasoning,
+    where the deployment has a reasoning parser: vLLM's full server does, its
+    derender does not.
 
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
@@ -38,6 +42,7 @@ def derender_chat(model: Model, request: DerenderChatRequest) -> dict[str, Any]:
         chat_request = parser.validate(request.chat_request)
         options = chat_options(chat_request)
         parsed = parser.for_request(chat_request, source.prompt_token_ids)
+        parsed.count_reasoning = count_reasoning and parser.counts_reasoning
     else:
         options = options_of_chat(request.chat_request)
     decode = options.decode_options(model.tokenizer.is_fast, keep_special=parsed is not None)
@@ -60,11 +65,14 @@ def derender_chat(model: Model, request: DerenderChatRequest) -> dict[str, Any]:
     except OverflowError as exc:
         raise BadRequest(str(exc)) from exc
     completion_tokens = sum(len(choice.token_ids or ()) for choice in source.choices)
+    usage = openai.usage(request.prompt_tokens or 0, completion_tokens)
+    if parsed is not None and parsed.count_reasoning:
+        usage["completion_tokens_details"] = {"reasoning_tokens": parsed.reasoning_tokens}
     return openai.chat_response(
         source,
         name,
         choices,
-        openai.usage(request.prompt_tokens or 0, completion_tokens),
+        usage,
         prompt_logprobs=openai.dump_prompt_logprobs(source.prompt_logprobs),
         prompt_token_ids=source.prompt_token_ids if options.return_token_ids else None,
         kv_transfer_params=source.kv_transfer_params,

@@ -17,6 +17,7 @@ from core.protocol.derender import VLLM_FIELDS, StreamState
 from core.protocol.engine import GenerateChunk, StreamChoice
 from core.protocol.output_options import OutputOptions, chat_options
 from core.state.checkpoint import Lengths, read_checkpoint, write_checkpoint
+from core.state.context import context_with_prompt
 from core.state.fingerprint import check_fingerprint, fingerprint
 from core.state.window import read_window, window_fields
 from core.text.logprobs import advance_context
@@ -74,6 +75,18 @@ def open_parsed_stream(model: Model, parser: ChatParser, call: StreamCall) -> Pa
     return ParsedStream(model, call, live, state, lengths, options, config)
 
 
+def begin_parsed_stream(model: Model, parser: ChatParser, chat_request: Any, call: StreamCall) -> ParsedStream:
+    """A stream before its first chunk that is never handed over: its parser lives until its last one.
+
+    ``chat_request`` is vLLM's, validated.
+    """
+    options = chat_options(chat_request)
+    decode = options.decode_options(model.tokenizer.is_fast, keep_special=True)
+    live = start_stream(parser, chat_request, call.prompt_token_ids, decode)
+    lengths = Lengths(len(call.prompt_token_ids or ()), 0)
+    return ParsedStream(model, call, live, StreamState(), lengths, options, config="")
+
+
 class ParsedStream:
     """One choice's output through vLLM's parser."""
 
@@ -111,7 +124,7 @@ class ParsedStream:
                 state and a model's output may raise anything.
         """
         try:
-            choices = [self._choice(choice) for choice in chunk.choices]
+            choices = [self.step(choice) for choice in chunk.choices]
         except RequestError:
             raise
         except Exception as exc:
@@ -124,14 +137,20 @@ class ParsedStream:
             prompt_token_ids=chunk.prompt_token_ids if self._options.return_token_ids else None,
         )
 
-    def _choice(self, choice: StreamChoice) -> Json:
+    def reasoning_tokens(self) -> int:
+        """How many tokens so far are reasoning, as the parser counts them. Not for streams that a checkpoint carries."""
+        return int(self._live.processor.parser.count_reasoning_tokens(tuple(self._output_ids)))
+
+    def step(self, choice: StreamChoice, keep: int | None = None) -> Json:
         ids = choice.token_ids or []
         text_ids, stop_reason = drop_stop_token(
             ids, choice.finish_reason, choice.stop_reason, self._options.stop, self._model.eos
         )
         message, finish_reason = None, None
         if ids or choice.finish_reason is not None:
-            message, finish_reason = self._live.step(text_ids, ids, choice.finish_reason, self._call.prompt_token_ids)
+            message, finish_reason = self._live.step(
+                text_ids, ids, choice.finish_reason, self._call.prompt_token_ids, keep
+            )
         logprobs = None
         if not self._hidden:
             logprobs = resolve_logprobs(self._model, choice.logprobs, self._options.top_limit, self._context)
@@ -182,6 +201,8 @@ class ParsedStream:
             # A checkpointed state goes back and forth with every token: what is at its default stays out.
             kept = {**common, **window_fields(self._live.window)}
             return {**{name: value for name, value in kept.items() if value}, "checkpoint": checkpoint}
+        if self._call.packed_context is not None and self._call.prompt_token_ids is not None:
+            self._call.packed_context = context_with_prompt(self._call.packed_context, self._call.prompt_token_ids)
         return {
             **self._state.model_dump(include=VLLM_FIELDS),
             **common,

@@ -36,8 +36,9 @@ class PlainStream:
         try:
             if call.state is None:
                 # Only the first chunk is seeded: later ones carry the window.
-                first = call.chunks[0].prompt_token_ids
-                ids = call.prompt_token_ids if call.prompt_token_ids is not None else first
+                ids = call.prompt_token_ids
+                if ids is None and call.chunks:
+                    ids = call.chunks[0].prompt_token_ids
                 self._window = seed_window(model.tokenizer, ids, self._decode.skip_special)
             else:
                 self._window = read_window(call.state)
@@ -45,12 +46,12 @@ class PlainStream:
             raise BadRequest(str(exc)) from exc
         self._context = self._state.logprob_context_token_ids
 
-    def _text(self, choice: StreamChoice) -> tuple[str, StopReason]:
+    def _text(self, choice: StreamChoice, keep: int | None) -> tuple[str, StopReason]:
         ids, stop_reason = drop_stop_token(
             choice.token_ids or [], choice.finish_reason, choice.stop_reason, self._options.stop, self._model.eos
         )
         text, self._window = detokenize(self._model.tokenizer, ids, self._window, self._decode)
-        return text, stop_reason
+        return text[:keep], stop_reason
 
     def _logprobs(self, choice: StreamChoice) -> Json | None:
         resolved = resolve_logprobs(self._model, choice.logprobs, self._options.top_limit, self._context)
@@ -79,12 +80,12 @@ class PlainChatStream(PlainStream):
         self._role_sent = self._state.role_sent
 
     def advance(self, chunk: GenerateChunk) -> Json:
-        choices = [self._choice(choice) for choice in chunk.choices]
+        choices = [self.step(choice) for choice in chunk.choices]
         ids = chunk.prompt_token_ids if self._options.return_token_ids else None
         return openai.chat_chunk(chunk, self._call.model_name, choices, self._usage(chunk), prompt_token_ids=ids)
 
-    def _choice(self, choice: StreamChoice) -> Json:
-        text, stop_reason = self._text(choice)
+    def step(self, choice: StreamChoice, keep: int | None = None) -> Json:
+        text, stop_reason = self._text(choice, keep)
         role = None if self._role_sent else "assistant"
         self._role_sent = True
         return {
@@ -109,11 +110,12 @@ class CompletionStream(PlainStream):
         self._offset = self._state.logprob_text_offset
 
     def advance(self, chunk: GenerateChunk) -> Json:
-        choices = [self._choice(choice, chunk) for choice in chunk.choices]
+        prompt_ids = chunk.prompt_token_ids if self._options.return_token_ids else None
+        choices = [{**self.step(choice), "prompt_token_ids": prompt_ids} for choice in chunk.choices]
         return openai.completion_chunk(chunk, self._call.model_name, choices, self._usage(chunk))
 
-    def _choice(self, choice: StreamChoice, chunk: GenerateChunk) -> Json:
-        text, stop_reason = self._text(choice)
+    def step(self, choice: StreamChoice, keep: int | None = None) -> Json:
+        text, stop_reason = self._text(choice, keep)
         resolved = self._logprobs(choice)
         flat = completion_logprobs(resolved, choice.logprobs, self._offset) if resolved and choice.logprobs else None
         self._offset = end_of_text(flat, self._offset, text)
@@ -123,7 +125,7 @@ class CompletionStream(PlainStream):
             "logprobs": flat,
             "finish_reason": choice.finish_reason,
             "stop_reason": stop_reason,
-            "prompt_token_ids": chunk.prompt_token_ids if self._options.return_token_ids else None,
+            "prompt_token_ids": None,
             "token_ids": self._shown_ids(choice),
             **carried_fields(choice),
         }

@@ -15,7 +15,7 @@ from core.bounds import check_chunk, check_count
 from core.errors import BadRequest
 from core.model import Model
 from core.protocol.derender import DerenderChatStreamRequest, DerenderCompletionStreamRequest, StreamState
-from core.protocol.engine import GenerateChunk
+from core.protocol.engine import GenerateChunk, StreamChoice
 from core.protocol.openai import random_id
 from core.state.context import Context, pack_context, reduce_request, unpack_context
 from core.state.fingerprint import check_stream
@@ -52,6 +52,10 @@ class OutputStream(Protocol):
         """The OpenAI chunk of one engine chunk."""
         ...
 
+    def step(self, choice: StreamChoice, keep: int | None = None) -> Json:
+        """The OpenAI choice of one engine choice; ``keep`` is how many characters of its text count (None: all)."""
+        ...
+
     def fields(self) -> Json:
         """What the next call needs: the state's fields apart from those of :func:`answer`."""
         ...
@@ -81,7 +85,7 @@ def open_call(
     check_count(prompt_tokens, "prompt_tokens")
     packed = state.context if state is not None else None
     if body.carry_context and packed is None:
-        # Prompt ids are long, and after the first chunk only a replay reads them: it puts them in itself.
+        # Prompt ids are long, and after the first chunk only a replay reads them: ParsedStream adds them then.
         packed = pack_context(Context(body.model, body.prompt_tokens, None, reduce_request(request, is_chat)))
     return StreamCall(
         model_name=name,

@@ -101,13 +101,18 @@ class ChatParser:
             parser_cls=self.parser_cls,
         )
 
+    @property
+    def counts_reasoning(self) -> bool:
+        """Whether the deployment has a reasoning parser, so that usage can tell reasoning tokens apart."""
+        return self.parser_cls.reasoning_parser_cls is not None
+
     def for_request(self, chat_request: Any, prompt_token_ids: Sequence[int] | None) -> OneShotParser:
         """Parsing of complete outputs that answer ``chat_request``."""
         return OneShotParser(self, chat_request, prompt_token_ids, self._options.enable_auto_tool_choice)
 
 
 class OneShotParser:
-    """Parses the complete outputs of one request."""
+    """Parses the complete outputs of one request. With ``count_reasoning`` set, ``reasoning_tokens`` adds up."""
 
     def __init__(
         self, parser: ChatParser, chat_request: Any, prompt_token_ids: Sequence[int] | None, enable_auto_tools: bool
@@ -116,6 +121,8 @@ class OneShotParser:
         self._request = chat_request
         self._prompt_token_ids = None if prompt_token_ids is None else list(prompt_token_ids)
         self._enable_auto_tools = enable_auto_tools
+        self.count_reasoning = False
+        self.reasoning_tokens = 0
 
     def parse(self, text: str, token_ids: Sequence[int], finish_reason: str | None) -> tuple[dict[str, Any], str]:
         """The message of one output, and its chat ``finish_reason``.
@@ -133,6 +140,8 @@ class OneShotParser:
                 enable_auto_tools=self._enable_auto_tools,
                 model_output_token_ids=token_ids,
             )
+            if self.count_reasoning:
+                self.reasoning_tokens += live.count_reasoning_tokens(tuple(token_ids))
             fields = assemble_chat_message_fields(
                 self._request,
                 reasoning,

@@ -32,14 +32,16 @@ class LiveStream:
         token_ids: list[int],
         finish_reason: str | None,
         prompt_token_ids: list[int] | None,
+        keep: int | None = None,
     ) -> tuple[Any, str | None]:
         """Feed one chunk: the delta (vLLM's ``DeltaMessage`` or None) and the chat finish reason.
 
         ``text_ids`` are the chunk's ids without a stop token; the parser is
-        shown all of them, as in vLLM.
+        shown all of them, as in vLLM. ``keep`` is how many characters of their
+        text count, where a stop string cuts it (None: all).
         """
         text, self.window = detokenize(self.parser.tokenizer, text_ids, self.window, self.decode)
-        result = self.processor.step(text, token_ids, finish_reason, prompt_token_ids)
+        result = self.processor.step(text[:keep], token_ids, finish_reason, prompt_token_ids)
         return result.delta, result.finish_reason
 
 

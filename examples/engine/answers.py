@@ -1,13 +1,16 @@
 """The answers on the wire: fields and their order as a vLLM 0.33.0 server writes them."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+from examples.engine.faults import ConnectionBroken
 from examples.engine.generation import Delta, Engine
 from examples.engine.logprobs import logprobs_of, prompt_logprobs_of
 from examples.engine.requests import GenerateRequest, StreamOptions
+from examples.engine.script import Answer
 
 
 def usage_of(prompt: int, completion: int) -> dict[str, Any]:
@@ -37,10 +40,19 @@ def choice_of(engine: Engine, request: GenerateRequest, delta: Delta) -> dict[st
     }
 
 
-async def one_shot(engine: Engine, request: GenerateRequest, request_id: str) -> dict[str, Any]:
-    """The body of an answer that is not streamed."""
+async def one_shot(engine: Engine, request: GenerateRequest, request_id: str, answer: Answer) -> dict[str, Any]:
+    """The body of an answer that is not streamed.  Raises EngineError and ConnectionBroken as the script says."""
     whole = [Delta(i, [], 0) for i in range(request.sampling_params.n)]
-    async for delta in engine.generate(request, request_id):
+    fault = answer.fault
+    if fault is not None and fault.kind == "slow":
+        await asyncio.sleep(fault.seconds)
+    elif fault is not None and fault.kind == "wrong":
+        return {"wrong": fault.text}
+    elif fault is not None and fault.kind == "error":
+        raise fault.error()
+    elif fault is not None and fault.kind in ("break", "cut"):
+        raise ConnectionBroken
+    async for delta in engine.generate(request, request_id, answer):
         choice = whole[delta.index]
         choice.token_ids += delta.token_ids
         choice.finish_reason, choice.stop_reason = delta.finish_reason, delta.stop_reason
@@ -62,17 +74,35 @@ async def one_shot(engine: Engine, request: GenerateRequest, request_id: str) ->
     }
 
 
-async def events(engine: Engine, request: GenerateRequest, request_id: str) -> AsyncIterator[str]:
-    """The server-sent events of a stream: one choice an event, then the usage if asked for, then [DONE]."""
+async def events(engine: Engine, request: GenerateRequest, request_id: str, answer: Answer) -> AsyncIterator[str]:
+    """The server-sent events of a stream: one choice an event, then the usage if asked for, then [DONE].
+
+    Raises ConnectionBroken where the script says so.
+    """
     options = request.stream_options or StreamOptions()
     prompt, total = len(request.token_ids), 0
     ids: dict[str, Any] = {"prompt_token_ids": request.token_ids} if request.return_token_ids else {}
+    fault = answer.fault
 
     def event(usage: dict[str, Any] | None, choices: list[dict[str, Any]]) -> str:
         chunk = {"request_id": request_id, "usage": usage, **ids, "output_mode": "tokens", "choices": choices}
         return f"data: {json.dumps(chunk, ensure_ascii=False, separators=(',', ':'))}\n\n"
 
-    async for delta in engine.generate(request, request_id):
+    async for delta in engine.generate(request, request_id, answer):
+        if fault is not None and total >= fault.after:
+            if fault.kind == "slow":
+                await asyncio.sleep(fault.seconds)
+                fault = None
+            elif fault.kind == "break":
+                raise ConnectionBroken
+            elif fault.kind == "cut":
+                return
+            elif fault.kind == "error":
+                yield f"data: {json.dumps(fault.error().body)}\n\ndata: [DONE]\n\n"
+                return
+            elif fault.kind == "wrong":
+                yield f"data: {fault.text}\n\n"
+                continue
         total += len(delta.token_ids)
         continuous = options.include_usage and options.continuous_usage_stats
         usage = usage_of(prompt, delta.first + len(delta.token_ids)) if continuous else None

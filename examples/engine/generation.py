@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,10 @@ from tokenizers.decoders import DecodeStream
 from examples.engine.errors import EngineError
 from examples.engine.model import Model
 from examples.engine.requests import GenerateRequest, SamplingParams
-from examples.engine.script import Script
+from examples.engine.script import Answer, Script
+
+KEPT = 1000
+"""How many of the last requests are remembered."""
 
 
 @dataclass
@@ -74,21 +78,46 @@ class StopCheck:
 
 
 class Engine:
-    """The engine: requests in, tokens out.  Its only state is which requests are running."""
+    """The engine: requests in, tokens out.  Its only state is which requests are running.
 
-    def __init__(self, model: Model, script: Script, names: list[str], per_chunk: int = 1, delay: float = 0.0) -> None:
+    With `tokens_only` it is as bare as vLLM's `--tokens-only`: it looks for no stop strings, and one id beyond its
+    vocabulary ends it for all.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        script: Script,
+        names: list[str],
+        per_chunk: int = 1,
+        delay: float = 0.0,
+        tokens_only: bool = False,
+    ) -> None:
         self.model, self.script, self.names = model, script, names
-        self._per_chunk, self._delay = per_chunk, delay
+        self._per_chunk, self._delay, self._tokens_only = per_chunk, delay, tokens_only
         self._running: dict[str, bool] = {}
+        self.is_dead = False
+        # The last requests: which came, which were asked to end, which were left before their end.
+        self.seen: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self.aborted: deque[str] = deque(maxlen=KEPT)
+        self.left: deque[str] = deque(maxlen=KEPT)
+
+    @property
+    def running(self) -> list[str]:
+        """The ids of the requests at work."""
+        return list(self._running)
 
     def abort(self, request_ids: Sequence[str]) -> None:
         """End running requests, by the ids in their answers."""
+        self.aborted.extend(request_ids)
         for request_id in request_ids:
             if request_id in self._running:
                 self._running[request_id] = False
 
     def check(self, request: GenerateRequest) -> None:
         """Raise EngineError where vLLM would refuse the request."""
+        if self.is_dead:
+            raise EngineError("the engine is dead", None, 500, "InternalServerError")
         if request.model is not None and request.model not in self.names:
             message = f"The model `{request.model}` does not exist. Valid aliases: {', '.join(self.names)}."
             raise EngineError(message, "model", 404, "NotFoundError")
@@ -97,7 +126,17 @@ class Engine:
         if request.output_mode != "tokens":
             raise EngineError(f"the scripted engine answers output_mode='tokens' only, not {request.output_mode!r}")
         request.sampling_params.check()
+        if self._tokens_only:
+            self._check_bare(request)
         self.model.check_prompt(request.token_ids)
+
+    def _check_bare(self, request: GenerateRequest) -> None:
+        if request.sampling_params.stop_strings:
+            raise EngineError("an engine without a tokenizer looks for no stop strings")
+        ids = [*request.token_ids, *(request.sampling_params.stop_token_ids or ())]
+        if max(ids) >= self.model.vocab_size:
+            self.is_dead = True
+            raise EngineError("the engine died of an id beyond its vocabulary", None, 500, "InternalServerError")
 
     def _tokens(self, answer: str, check: StopCheck) -> Iterator[int]:
         """The tokens to sample: the answer and an end of sequence, again and again."""
@@ -114,13 +153,21 @@ class Engine:
             elif only_endings:
                 yield other
 
-    async def generate(self, request: GenerateRequest, request_id: str) -> AsyncIterator[Delta]:
+    def answer(self, request: GenerateRequest) -> Answer:
+        """What the script has for a request.  Raises EngineError where it says that there is only a status."""
+        answer = self.script.answer(self.model.decode(request.token_ids))
+        if answer.fault is not None and answer.fault.kind == "status":
+            raise answer.fault.error()
+        return answer
+
+    async def generate(self, request: GenerateRequest, request_id: str, answer: Answer) -> AsyncIterator[Delta]:
         """The tokens of all choices, in turns."""
         params = request.sampling_params
-        answers = self.script.answers(self.model.decode(request.token_ids))
+        endless = answer.fault is not None and answer.fault.kind == "endless"
         checks = [StopCheck(self.model, params, request.token_ids) for _ in range(params.n)]
-        sources = [self._tokens(answers[i % len(answers)], checks[i]) for i in range(params.n)]
+        sources = [self._tokens(answer.texts[i % len(answer.texts)], checks[i]) for i in range(params.n)]
         open_choices = list(range(params.n))
+        self.seen.append(request.model_dump(exclude_unset=True))
         self._running[request_id] = True
         try:
             while open_choices:
@@ -133,9 +180,13 @@ class Engine:
                     while delta.finish_reason is None and len(delta.token_ids) < self._per_chunk:
                         delta.token_ids.append(next(sources[i]))
                         delta.finish_reason, delta.stop_reason = checks[i].after(delta.token_ids[-1])
+                        if endless:
+                            delta.finish_reason = delta.stop_reason = None
                     if delta.finish_reason is not None:
                         open_choices.remove(i)
                     yield delta
                 await asyncio.sleep(0)
         finally:
             self._running.pop(request_id, None)
+            if open_choices:
+                self.left.append(request_id)

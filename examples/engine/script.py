@@ -4,7 +4,10 @@ It must never see token ids: it works on decoded prompts and gives texts.
 """
 
 import re
+from dataclasses import dataclass
 from typing import Any
+
+from examples.engine.faults import Fault, read_fault
 
 DEFAULT_SCRIPT: dict[str, Any] = {
     "rules": [
@@ -49,6 +52,24 @@ def last_user_message(prompt: str) -> str:
     return max(found, key=lambda match: match.start())[1] if found else _BEGINNING.sub("", prompt)
 
 
+@dataclass(frozen=True)
+class Rule:
+    """What answers a prompt that matches."""
+
+    match: re.Pattern[str]
+    prompt: re.Pattern[str]
+    texts: list[str]
+    fault: Fault | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The texts for the choices, and what goes wrong with them."""
+
+    texts: list[str]
+    fault: Fault | None = None
+
+
 class Script:
     """The rules of a script.  Raises ValueError, naming the rule, where it is not one."""
 
@@ -58,28 +79,37 @@ class Script:
         self._rules = [self._rule(i, rule) for i, rule in enumerate(source["rules"])]
 
     @staticmethod
-    def _rule(number: int, rule: Any) -> tuple[re.Pattern[str], re.Pattern[str], list[str]]:
+    def _rule(number: int, rule: Any) -> Rule:
         try:
             answer = rule["answer"]
             texts = [answer] if isinstance(answer, str) else list(answer)
             if not texts or not all(isinstance(text, str) and text for text in texts):
                 raise ValueError("answer must be a text or a list of texts, none empty")
             flags = re.IGNORECASE | re.DOTALL
-            return re.compile(rule["match"], flags), re.compile(rule.get("prompt", ""), flags), texts
+            return Rule(
+                re.compile(rule["match"], flags),
+                re.compile(rule.get("prompt", ""), flags),
+                texts,
+                read_fault(rule.get("fault")),
+            )
         except (KeyError, TypeError, ValueError, AttributeError, re.error) as error:
             raise ValueError(f"rule {number} of the script: {error!r}") from None
 
     def answers(self, prompt: str) -> list[str]:
         """The texts for the choices, of the first rule that matches."""
+        return self.answer(prompt).texts
+
+    def answer(self, prompt: str) -> Answer:
+        """What the first rule that matches says."""
         user = last_user_message(prompt)
-        for match_pattern, prompt_pattern, texts in self._rules:
-            match = match_pattern.search(user)
-            if match is None or prompt_pattern.search(prompt) is None:
+        for rule in self._rules:
+            match = rule.match.search(user)
+            if match is None or rule.prompt.search(prompt) is None:
                 continue
             values = {str(i): group or "" for i, group in enumerate(match.groups(), 1)}
             values |= {"user": user.strip(), "last_words": " ".join(user.split()[-12:])}
-            return [_after_prompt(_filled(text, values), prompt) for text in texts]
-        return ["The script has no answer to this."]
+            return Answer([_after_prompt(_filled(text, values), prompt) for text in rule.texts], rule.fault)
+        return Answer(["The script has no answer to this."])
 
 
 def _filled(text: str, values: dict[str, str]) -> str:

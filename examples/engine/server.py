@@ -3,7 +3,7 @@
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +43,18 @@ async def require_json(request: Request) -> None:
         raise RequestValidationError(errors=["Unsupported Media Type: Only 'application/json' is allowed"])
 
 
-def create_app(engine: Engine) -> FastAPI:
-    """The HTTP side of an engine."""
+def create_app(engine: Engine, api_key: str | None = None) -> FastAPI:
+    """The HTTP side of an engine; with `api_key` what is under /inference wants it, as in vLLM."""
     app = FastAPI(title="scripted token engine")
+
+    if api_key is not None:
+
+        @app.middleware("http")
+        async def check_key(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+            given = request.headers.get("authorization")
+            if request.url.path.startswith("/inference") and given != f"Bearer {api_key}":
+                return JSONResponse({"error": "Unauthorized"}, 401)
+            return await call_next(request)
 
     @app.exception_handler(EngineError)
     async def on_engine_error(_: Request, error: EngineError) -> JSONResponse:
@@ -59,10 +68,11 @@ def create_app(engine: Engine) -> FastAPI:
     @app.post("/inference/v1/generate", dependencies=[Depends(require_json)], response_model=None)
     async def generate(request: GenerateRequest, raw_request: Request) -> Response:
         engine.check(request)
+        answer = engine.answer(request)
         request_id = f"generate-tokens-{raw_request.headers.get('x-request-id', request.request_id)}"
         if request.stream:
-            return StreamingResponse(events(engine, request, request_id), media_type="text/event-stream")
-        return JSONResponse(await one_shot(engine, request, request_id))
+            return StreamingResponse(events(engine, request, request_id, answer), media_type="text/event-stream")
+        return JSONResponse(await one_shot(engine, request, request_id, answer))
 
     @app.post("/abort_requests")
     @app.post("/inference/v1/abort_requests")
@@ -119,6 +129,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--max-model-len", type=int, help="default: what the model's config.json says")
     parser.add_argument("--tokens-per-chunk", type=int, default=1, help="tokens in an event of a stream (default 1)")
     parser.add_argument("--delay-ms", type=float, default=0.0, help="wait before each step (default 0)")
+    parser.add_argument("--tokens-only", action="store_true", help="no stop strings, and no check of ids")
+    parser.add_argument("--api-key", help="the bearer key that /inference wants")
     options = parser.parse_args(arguments)
     if options.tokens_per_chunk < 1 or options.delay_ms < 0 or (options.max_model_len or 1) < 1:
         parser.error("--tokens-per-chunk and --max-model-len must be at least 1, --delay-ms at least 0")
@@ -129,7 +141,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--script: {error}")
     names = options.served_model_name or list(dict.fromkeys([str(folder), folder.resolve().name]))
     model = Model(folder, options.max_model_len)
-    engine = Engine(model, script, names, options.tokens_per_chunk, options.delay_ms / 1000)
+    engine = Engine(
+        model, script, names, options.tokens_per_chunk, options.delay_ms / 1000, tokens_only=options.tokens_only
+    )
     print(f"scripted engine on http://{options.host}:{options.port}, model {', '.join(names)}", flush=True)
-    uvicorn.run(create_app(engine), host=options.host, port=options.port, log_level="warning")
+    uvicorn.run(create_app(engine, options.api_key), host=options.host, port=options.port, log_level="warning")
     return 0

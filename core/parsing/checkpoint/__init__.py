@@ -9,10 +9,11 @@ carry (:func:`pack`), and brings a fresh parser to where the old one was
 
 Nothing here trusts the text: it names no class, module or attribute, it cannot
 ask for work or memory beyond its size, and what does not fit is an
-:class:`InvalidCheckpoint`. See ``docs/checkpoint.md``.
+:class:`InvalidCheckpoint`.
 """
 
 from core.parsing.checkpoint.errors import CheckpointRefused, InvalidCheckpoint
+from core.parsing.checkpoint.fresh import Prototype
 from core.parsing.checkpoint.packing import Limits, pack, unpack
 from core.parsing.checkpoint.prompt import read_prompt
 from core.parsing.checkpoint.state import Plain, check_supported, restore, snapshot
@@ -22,6 +23,7 @@ __all__ = [
     "InvalidCheckpoint",
     "Limits",
     "Plain",
+    "Prototype",
     "check_supported",
     "pack",
     "read_prompt",

@@ -17,11 +17,13 @@ from core.parsing.checkpoint.kinds import (
     COUNT,
     COUNTS,
     DECODABLE_TEXT,
+    HELD,
     ID_TUPLE,
     IDS,
     INDEX,
     JSON,
     JSON_DICT,
+    MARK,
     TEXT,
     TEXT_SET,
     TEXTS,
@@ -159,7 +161,7 @@ _PARTS: Mapping[str, Part] = {
     "vllm.parser.response_template.ResponseTemplateParser": Part(specials=(response_template.STREAM,)),
     "vllm.parser.minicpmv.MiniCPMVUnifiedParser": Part(children=("_output_normalizer",)),
     "vllm.parser.minicpmv.MiniCPMVOutputNormalizer": Part(children=("_reasoning", "_content")),
-    "vllm.parser.minicpmv.EscapedNewlineNormalizer": Part({"_closing_marker": optional(TEXT), "_pending": TEXT}),
+    "vllm.parser.minicpmv.EscapedNewlineNormalizer": Part({"_closing_marker": optional(MARK), "_pending": HELD}),
     # -- the engine ---------------------------------------------------------------------------------
     "vllm.parser.engine.adapters.ParserEngineReasoningAdapter": Part(
         {"_streaming_count_valid": BOOL}, children=("_parser_engine",)
@@ -180,7 +182,7 @@ _PARTS: Mapping[str, Part] = {
         specials=(Special(_save_history, _load_history), slots.SLOTS),
         alone=True,
     ),
-    "vllm.parser.engine.incremental_lexer.IncrementalLexer": Part({"buffer": TEXT, "_token_counts": COUNTS}),
+    "vllm.parser.engine.incremental_lexer.IncrementalLexer": Part({"buffer": MARK, "_token_counts": COUNTS}),
     "vllm.parser.engine.token_id_scanner.TokenIDScanner": Part(
         {
             "_deferred_prefix_token_counts": COUNTS,
@@ -301,7 +303,7 @@ def _streaming_engine() -> Part:
             "_message_header_buffer": TEXT,
             "_message_header_token_count": COUNT,
             "_in_skipped_tool_span": BOOL,
-            "_args_buffer": TEXT,
+            "_args_buffer": HELD,
             "_args_safe_end": COUNT,
             "_args_brace_depth": COUNT,
             "_args_in_string": BOOL,

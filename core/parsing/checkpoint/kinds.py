@@ -88,6 +88,17 @@ TEXT = Kind(_text, _text)
 DECODABLE_TEXT = Kind(_save_decodable, _load_decodable)
 
 
+def short_text(most: int) -> Kind:
+    """A string of at most ``most`` characters, for buffers that parsers read character by character."""
+
+    def check(value: Any) -> Any:
+        if type(value) is str and len(value) <= most:
+            return value
+        raise Misfit(f"must be a string of at most {most} characters")
+
+    return Kind(check, check)
+
+
 def optional(kind: Kind) -> Kind:
     """``kind`` or None."""
     save, load = kind
@@ -197,6 +208,10 @@ ID_TUPLE = Kind(_save_id_tuple, _load_id_tuple)
 TEXTS = list_of(TEXT)
 TEXT_SET = Kind(_save_text_set, _load_text_set)
 COUNTS = list_of(COUNT)
+# Less than one mark of a format.
+MARK = short_text(4096)
+# What is held back until it is clear how it goes on: a run of brackets, of backslashes.
+HELD = short_text(65536)
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 

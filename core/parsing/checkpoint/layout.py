@@ -120,7 +120,7 @@ def walk(root: Any) -> Iterator[tuple[Any, Layout]]:
     stack = [root]
     while stack:
         part = stack.pop()
-        layout = layout_of(type(part))
+        layout = layout_of(type(part))  # type: ignore[arg-type]  # classes are hashable
         yield part, layout
         for name in reversed(layout.children):
             child = getattr(part, name)

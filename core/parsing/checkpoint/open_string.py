@@ -16,7 +16,8 @@ _HEAD = 32
 _TAIL = 96
 # Shorter middles are not worth their bookkeeping.
 _LEAST = 64
-_ESCAPE = re.compile(r"\\.", re.DOTALL)
+# Everything up to the opening of a string that is not closed. A backslash means something within strings only.
+_CLOSED = re.compile(r'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 
 
 def middle_of_open_string(text: str) -> tuple[int, int] | None:
@@ -28,11 +29,9 @@ def middle_of_open_string(text: str) -> tuple[int, int] | None:
     """
     if len(text) < _HEAD + _TAIL + _LEAST:
         return None
-    without_escapes = _ESCAPE.sub("..", text)
-    quote = without_escapes.rfind('"')
-    if without_escapes.count('"') % 2 == 0:
-        return None
-    start, end = quote + 1 + _HEAD, len(text) - _TAIL
+    closed = _CLOSED.match(text)
+    # Where the match ends there is a quote, or nothing.
+    start, end = (closed.end() if closed else 0) + 1 + _HEAD, len(text) - _TAIL
     if end - start < _LEAST:
         return None
     start, end = between_escapes(text, start), between_escapes(text, end)

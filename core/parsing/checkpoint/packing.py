@@ -45,7 +45,7 @@ class Limits:
     @classmethod
     def of_model_len(cls, max_model_len: int) -> Limits:
         """For outputs of up to ``max_model_len`` tokens."""
-        return cls(_FREE_BYTES + 24 * max_model_len)
+        return cls(_FREE_BYTES + 16 * max_model_len)
 
 
 def pack(data: Plain) -> str:

@@ -21,6 +21,12 @@ def read_prompt(processor: Any, prompt_token_ids: Sequence[int]) -> None:
     ids = list(prompt_token_ids)
     if isinstance(parser, ResponseTemplateParser):
         parser.set_prompt_token_ids(ids)
+        # The stream keeps what it needs of the prompt; without it, the whole prompt would be in the snapshot.
+        parser._stream = parser._new_stream(
+            processor.request,
+            enable_auto_tools=parser._enable_auto_tools,
+            include_reasoning=processor.request.include_reasoning,
+        )
     elif isinstance(parser, DelegatingParser) and not isinstance(parser, HarmonyParser):
         state = parser._stream_state
         if state.prompt_reasoning_checked:

@@ -45,17 +45,36 @@ def _save(parser: Any, _request: Any) -> Json:
     if stream is None:
         return [prompt_known, TEXT.save(parser._prefix)]
     machine = stream.parser
+    done = _done_with(machine, parser.response_template)
     region = stream._open_region
-    values = [kind.save(getattr(machine, name)) for name, kind in _MACHINE.items()]
+    state = {name: getattr(machine, name) for name in _MACHINE}
+    state["_buffer"] = state["_buffer"][done:]
+    state["_pos"] -= done
+    state["_prefix_len"] = max(state["_prefix_len"] - done, 0)
     if machine._current in _STREAMED_FIELDS:
-        values[list(_MACHINE).index("_body")] = ""
+        state["_body"] = ""
     return [
         prompt_known,
-        [kind.save(getattr(stream, name)) for name, kind in _STREAM.items()],
-        None if region is None else [TEXT.save(region["field"]), COUNT.save(region["end"])],
-        values,
+        [max(stream._prefix_end - done, 0), INDEX.save(stream._next_tool_index), BOOL.save(stream._finalized)],
+        None if region is None else [TEXT.save(region["field"]), max(region["end"] - done, 0)],
+        [kind.save(state[name]) for name, kind in _MACHINE.items()],
         _CAPTURES.save([[name, text] for name, text in machine._captures.items()]),
     ]
+
+
+def _done_with(machine: Any, template: Any) -> int:
+    """How many characters of the input will not be looked at again.
+
+    Literal marks are looked for from the position on, and an end that was cut
+    off in a few characters before it. Patterns may look back: nothing is cut then.
+    """
+    longest = 0
+    for field in template.fields.values():
+        for pattern, literals in ((field.open_re, field.open_literals), (field.close_re, field.close_literals)):
+            if pattern is not None and literals is None:
+                return 0
+            longest = max(longest, *map(len, literals or [""]))
+    return int(max(machine._pos - 2 * longest, 0))
 
 
 def _load(parser: Any, data: Json, request: Any) -> None:
@@ -85,7 +104,7 @@ def _load(parser: Any, data: Json, request: Any) -> None:
     captures = _CAPTURES.load(data[4])
     if any(len(pair) != 2 for pair in captures):
         raise Misfit("must be captured texts")
-    machine._captures = {name: text for name, text in captures}
+    machine._captures = dict(captures)
     parser._stream = stream
 
 

@@ -1,0 +1,1 @@
+"""The full OpenAI endpoints on a token engine: a request rendered, generated and derendered in one call."""

@@ -1,0 +1,120 @@
+"""OpenAI chunks as vLLM's full server writes them: other keys than derender's, where unset fields are left out.
+
+The order and the presence of the keys are those of vLLM 0.33.0's streams
+(``chat_completion/serving.py``, ``completion/serving.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.protocol.engine import Usage
+from core.relay.request import RelayRequest
+
+Json = dict[str, Any]
+
+
+def chat_chunk(request: RelayRequest, choice: Json, counts: Json | None) -> Json:
+    """A chunk of a chat stream with one choice; ``counts`` only where each chunk tells its usage."""
+    body: Json = {
+        "id": request.response_id,
+        "object": "chat.completion.chunk",
+        "created": request.created,
+        "model": request.model_name,
+        "choices": [choice],
+    }
+    if counts is not None:
+        body["usage"] = counts
+    return body
+
+
+def role_chunk(request: RelayRequest, index: int, counts: Json | None) -> Json:
+    """The first chunk of a choice. It is where the prompt's ids stand, when they are asked for."""
+    choice = {"index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
+    ids = request.prompts[0]["token_ids"] if request.options.return_token_ids else None
+    return {**chat_chunk(request, choice, counts), "prompt_token_ids": ids, "prompt_text": None}
+
+
+def content_chunk(request: RelayRequest, index: int, content: str, counts: Json | None) -> Json:
+    """A chunk of content that is not the model's: what the request had echoed."""
+    choice = {"index": index, "delta": {"content": content}, "logprobs": None, "finish_reason": None}
+    return chat_chunk(request, choice, counts)
+
+
+def chat_choice(choice: Json) -> Json | None:
+    """A choice of a chat stream, from derender's; None when it says nothing."""
+    # The role went out with the first chunk.
+    delta = {key: value for key, value in choice["delta"].items() if value is not None and key != "role"}
+    if "tool_calls" in delta:
+        delta["tool_calls"] = _without_nulls(delta["tool_calls"])
+    finish_reason, logprobs, token_ids = choice["finish_reason"], choice["logprobs"], choice["token_ids"]
+    if not delta and finish_reason is None and logprobs is None and token_ids is None:
+        return None
+    body: Json = {
+        "index": choice["index"],
+        "delta": delta,
+        "logprobs": logprobs,
+        "finish_reason": finish_reason,
+        "token_ids": token_ids,
+    }
+    if finish_reason is not None:
+        body["stop_reason"] = choice["stop_reason"]
+        body["weight_versions"] = choice["weight_versions"]
+    return body
+
+
+def completion_chunk(request: RelayRequest, choice: Json, counts: Json | None) -> Json:
+    """A chunk of a completions stream with one choice."""
+    body: Json = {
+        "id": request.response_id,
+        "object": "text_completion",
+        "created": request.created,
+        "model": request.model_name,
+        "choices": [choice],
+    }
+    if counts is not None:
+        body["usage"] = counts
+    return body
+
+
+def usage_chunk(request: RelayRequest, counts: Json, reported: Usage | None, metrics: Json | None) -> Json:
+    """The last chunk: no choices, only the usage of all of them."""
+    body: Json = {
+        "id": request.response_id,
+        "object": "chat.completion.chunk" if request.is_chat else "text_completion",
+        "created": request.created,
+        "model": request.model_name,
+        "choices": [],
+        "usage": with_prompt_details(counts, reported),
+    }
+    if metrics is not None:
+        body["metrics"] = metrics
+    return body
+
+
+def usage(prompt_tokens: int, completion_tokens: int, reasoning_tokens: int | None) -> Json:
+    """Token counts; how many are reasoning only where the deployment can tell."""
+    counts: Json = {
+        "prompt_tokens": prompt_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+        "completion_tokens": completion_tokens,
+    }
+    if reasoning_tokens is not None:
+        counts["completion_tokens_details"] = {"reasoning_tokens": reasoning_tokens}
+    return counts
+
+
+def with_prompt_details(counts: Json, reported: Usage | None) -> Json:
+    """``counts`` with what only the engine knows of the prompt: how much of it was cached."""
+    if reported is None or reported.prompt_tokens_details is None:
+        return counts
+    return {**counts, "prompt_tokens_details": reported.prompt_tokens_details.model_dump(exclude_none=True)}
+
+
+def _without_nulls(value: Any) -> Any:
+    """A value without its null fields, at any depth."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value

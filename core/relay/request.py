@@ -1,0 +1,203 @@
+"""A client's request for the relay: rendered, checked, and what it says about its answer."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from core.derender.output import options_of_chat, options_of_completion
+from core.errors import BadRequest
+from core.model import Model
+from core.protocol.openai import random_id
+from core.protocol.output_options import OutputOptions, chat_options
+from core.relay.stop_strings import StopString, find_stop_strings
+from core.relay.vocabulary import check_vocabulary, vocabulary_size
+from core.render.chat import render_chat
+from core.render.completions import render_completion
+
+Json = dict[str, Any]
+_FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
+# vLLM's own default, which its render leaves out: an engine that is not told puts its own in.
+_DEFAULT_MAX_TOKENS = 16
+_MAX_ID = 128
+
+
+@dataclass(frozen=True)
+class RelayRequest:
+    """One request of a client, ready for the engine.
+
+    ``prompts`` are the requests for the engine, one for each prompt (a chat
+    has one); ``max_tokens`` the most tokens of a choice, for each prompt.
+    ``chat`` is vLLM's validated chat request where a parser needs it.
+    ``whole`` says that the engine must answer in one piece, because the answer
+    holds what a stream cannot carry. ``echo`` is the text that comes before the
+    answer, for each prompt; with ``echo_only`` it is all that is wanted.
+    """
+
+    model: Model
+    model_name: str
+    body: Mapping[str, Any]
+    is_chat: bool
+    chat: Any
+    options: OutputOptions
+    finders: Sequence[StopString]
+    response_id: str
+    created: int
+    n: int
+    stream: bool
+    include_usage: bool
+    continuous_usage: bool
+    whole: bool
+    echo: Sequence[str] | None
+    echo_only: bool
+    prompts: Sequence[Json]
+    max_tokens: Sequence[int]
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of all prompts together."""
+        return sum(len(prompt["token_ids"]) for prompt in self.prompts)
+
+
+def open_chat(model: Model, body: Any, request_id: str | None = None) -> RelayRequest:
+    """A chat request; ``body`` is its decoded JSON, ``request_id`` wins over the request's own.
+
+    Raises:
+        ModelNotFound, BadRequest, SchemaError: as render does; also for an id outside the vocabulary.
+    """
+    rendered = render_chat(model, body, request_id)
+    chat = None
+    if model.chat_parser is not None:
+        chat = model.chat_parser.validate(body)
+        options = chat_options(chat)
+    else:
+        options = options_of_chat(body)
+    echo = [_last_words(body)] if _flag(body, "echo") else None
+    return _open(model, body, [rendered], rendered["request_id"], options, chat, echo, is_chat=True)
+
+
+def open_completion(model: Model, body: Any, request_id: str | None = None) -> RelayRequest:
+    """A completion request of one or more prompts.
+
+    Raises:
+        ModelNotFound, BadRequest, SchemaError: as render does; also for an id outside the vocabulary.
+    """
+    base = request_id or body_id(body) or random_id()
+    rendered = render_completion(model, body, base)
+    options = options_of_completion(body)
+    echo = None
+    if _flag(body, "echo"):
+        if body.get("logprobs") is not None:
+            raise BadRequest("echo with logprobs is not supported by the relay", "echo")
+        # Ids that are echoed beside the text leave the text out, as in vLLM.
+        echo = [""] * len(rendered) if options.return_token_ids else _prompt_texts(model, body, rendered)
+    return _open(model, body, rendered, f"cmpl-{base}", options, None, echo, is_chat=False)
+
+
+def _open(
+    model: Model,
+    body: Mapping[str, Any],
+    rendered: Sequence[Json],
+    response_id: str,
+    options: OutputOptions,
+    chat: Any,
+    echo: Sequence[str] | None,
+    *,
+    is_chat: bool,
+) -> RelayRequest:
+    size = vocabulary_size(model)
+    for request in rendered:
+        check_vocabulary(request, size)
+    first = rendered[0]
+    usage = first["stream_options"] or {}
+    include_usage = bool(usage.get("include_usage"))
+    whole = not first["stream"] and (
+        "prompt_logprobs" in first["sampling_params"]
+        or bool(first["kv_transfer_params"] or first["ec_transfer_params"])
+    )
+    engine_id = f"{response_id[:_MAX_ID]}-{secrets.token_hex(8)}"
+    prompts = [
+        _engine_request(request, engine_id if len(rendered) == 1 else f"{engine_id}-{index}", whole, include_usage)
+        for index, request in enumerate(rendered)
+    ]
+    return RelayRequest(
+        model=model,
+        model_name=model.resolve_name(body.get("model")),
+        body=body,
+        is_chat=is_chat,
+        chat=chat,
+        options=options,
+        finders=find_stop_strings(options.stop.strings),
+        response_id=response_id,
+        created=int(time.time()),
+        n=first["sampling_params"].get("n", 1),
+        stream=bool(first["stream"]),
+        include_usage=include_usage,
+        continuous_usage=include_usage and bool(usage.get("continuous_usage_stats")),
+        whole=whole,
+        echo=echo,
+        echo_only=echo is not None and not is_chat and body.get("max_tokens") in (0, "0"),
+        prompts=prompts,
+        max_tokens=[prompt["sampling_params"]["max_tokens"] for prompt in prompts],
+    )
+
+
+def _engine_request(rendered: Json, engine_id: str, whole: bool, include_usage: bool) -> Json:
+    """What goes to the engine of a rendered request.
+
+    The id is drawn anew: clients choose theirs, and who knew another's could
+    end its request. Stop strings stay here (``core.relay.stop_strings``). The
+    engine streams even for a client that does not: only then can it be stopped
+    where a stop string ends, and is its silence noticed.
+    """
+    params = dict(rendered["sampling_params"])
+    params.setdefault("max_tokens", _DEFAULT_MAX_TOKENS)
+    params["stop"] = []
+    return {
+        **rendered,
+        "request_id": engine_id,
+        "sampling_params": params,
+        # Only what is needed to generate: the tools of a chat can be long.
+        "token_offsets": None,
+        "parse_context": None,
+        "return_token_ids": None,
+        "stream": not whole,
+        "stream_options": {"include_usage": True} if include_usage else None,
+    }
+
+
+def body_id(body: Any) -> str | None:
+    """The id that a request gives itself."""
+    given = body.get("request_id") if isinstance(body, Mapping) else None
+    return given if isinstance(given, str) else None
+
+
+def _flag(body: Mapping[str, Any], name: str) -> bool:
+    """A flag of a request that is already validated, in any of the spellings that vLLM takes."""
+    return bool(_FLAG.validate_python(body.get(name)))
+
+
+def _last_words(body: Mapping[str, Any]) -> str:
+    """What a chat's ``echo`` repeats: the last message, if it is the assistant's."""
+    last = body["messages"][-1]
+    if last.get("role") != "assistant":
+        return ""
+    content = last.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text") or "" for part in content if isinstance(part, Mapping))
+
+
+def _prompt_texts(model: Model, body: Mapping[str, Any], rendered: Sequence[Json]) -> list[str]:
+    """The text of each prompt: as given, or decoded from its ids."""
+    prompt = body.get("prompt")
+    given = prompt if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else [prompt]
+    return [
+        text if isinstance(text, str) else model.tokenizer.decode(request["token_ids"])
+        for text, request in zip(given, rendered, strict=True)
+    ]

@@ -1,0 +1,156 @@
+"""An answer in one piece: what the engine streams, put together and derendered at the end.
+
+The last step is one-shot derender's own (``core.derender``), so that both give
+the same answer. Stop strings are looked for while the tokens come in: where one
+is complete, the choice ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from core.derender.chat import derender_chat
+from core.derender.completions import derender_completion
+from core.protocol.derender import DerenderChatRequest, DerenderCompletionRequest
+from core.protocol.engine import Choice, GenerateChunk, GenerateResponse, LogProbs, StreamChoice, Usage
+from core.relay.answer import reading
+from core.relay.choice import RelayedChoice
+from core.relay.chunks import with_prompt_details
+from core.relay.errors import EngineFailed
+from core.relay.request import RelayRequest
+
+Json = dict[str, Any]
+
+
+class WholeAnswer:
+    """The answer to a request that does not stream."""
+
+    def __init__(self, request: RelayRequest) -> None:
+        self._request = request
+        self._responses = [GenerateResponse(choices=[]) for _ in request.prompts]
+        self._choices: list[dict[int, Choice]] = [{} for _ in request.prompts]
+        self._relayed: list[dict[int, RelayedChoice]] = [{} for _ in request.prompts]
+        self._reported: Usage | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Every choice is complete."""
+        return all(
+            len(choices) == self._request.n and all(choice.finished for choice in choices.values())
+            for choices in self._relayed
+        )
+
+    @property
+    def stopped(self) -> bool:
+        """A stop string ended a choice: the engine may still be at work on it."""
+        return any(choice.stopped for choices in self._relayed for choice in choices.values())
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all choices so far."""
+        return sum(choice.tokens for choices in self._relayed for choice in choices.values())
+
+    def add(self, prompt: int, chunk: GenerateChunk) -> None:
+        """Take one chunk of the engine's answer to a prompt.
+
+        Raises:
+            EngineFailed: it is not what the engine was asked for.
+        """
+        response = self._responses[prompt]
+        if chunk.usage is not None:
+            self._reported = self._reported or chunk.usage
+        if chunk.metrics is not None:
+            response.metrics = chunk.metrics
+        for choice in chunk.choices:
+            self._add(prompt, choice)
+
+    def add_response(self, prompt: int, response: GenerateResponse) -> None:
+        """Take the engine's whole answer to a prompt.
+
+        Raises:
+            EngineFailed: it is not what the engine was asked for.
+        """
+        self._reported = self._reported or response.usage
+        self._responses[prompt] = response
+        for choice in response.choices:
+            self._add(prompt, StreamChoice.model_construct(**choice.__dict__))
+
+    def _add(self, prompt: int, choice: StreamChoice) -> None:
+        if not 0 <= choice.index < self._request.n:
+            raise EngineFailed(f"the engine sent a choice {choice.index} of {self._request.n}")
+        relayed = self._relayed[prompt].setdefault(choice.index, RelayedChoice(self._request, prompt))
+        whole = self._choices[prompt].setdefault(choice.index, Choice(index=choice.index, token_ids=[]))
+        for release in relayed.receive(choice):
+            _append(whole, release.choice)
+
+    def end(self) -> Json:
+        """The OpenAI response.
+
+        Raises:
+            EngineFailed: a choice is not complete.
+            UnreadableOutput: a parser cannot read the output.
+        """
+        if not self.finished:
+            raise EngineFailed("the engine's answer ended before it was complete")
+        for response, choices, prompt in zip(self._responses, self._choices, self._request.prompts, strict=True):
+            if not all(choice.token_ids for choice in choices.values()):
+                raise EngineFailed("the engine ended the request before its first token")
+            response.choices = [choices[index] for index in sorted(choices)]
+            # A parser must see how the prompt ends, and ids that nobody asked for are not shown.
+            response.prompt_token_ids = prompt["token_ids"]
+            response.request_id = self._request.response_id
+        with reading():
+            answer = self._chat() if self._request.is_chat else self._completion()
+        answer["usage"] = with_prompt_details(answer["usage"], self._reported)
+        return answer
+
+    def _chat(self) -> Json:
+        request = self._request
+        (response,) = self._responses
+        body = DerenderChatRequest.model_construct(
+            model=request.model_name,
+            generate_response=response,
+            prompt_tokens=request.prompt_tokens,
+            prompt_token_ids=response.prompt_token_ids,
+            chat_request=dict(request.body),
+        )
+        answer = derender_chat(request.model, body, count_reasoning=True)
+        for text in filter(None, request.echo or ()):
+            for choice in answer["choices"]:
+                choice["message"]["content"] = text + (choice["message"]["content"] or "")
+        return answer
+
+    def _completion(self) -> Json:
+        request = self._request
+        body = DerenderCompletionRequest.model_construct(
+            model=request.model_name,
+            generate_responses=self._responses,
+            prompt_tokens=[len(prompt["token_ids"]) for prompt in request.prompts],
+            prompt_token_ids=[prompt["token_ids"] for prompt in request.prompts],
+            completion_request=dict(request.body),
+        )
+        answer = derender_completion(request.model, body)
+        if request.echo is not None:
+            _prepend(answer["choices"], request.echo, request.n, request.echo_only)
+        return answer
+
+
+def _append(whole: Choice, part: StreamChoice) -> None:
+    assert whole.token_ids is not None
+    whole.token_ids += part.token_ids or []
+    if part.logprobs is not None:
+        if whole.logprobs is None or whole.logprobs.content is None:
+            whole.logprobs = LogProbs(content=[])
+        assert whole.logprobs.content is not None
+        whole.logprobs.content += part.logprobs.content or []
+    whole.finish_reason = part.finish_reason
+    whole.stop_reason = part.stop_reason
+    whole.routed_experts = part.routed_experts or whole.routed_experts
+    whole.weight_versions = part.weight_versions or whole.weight_versions
+
+
+def _prepend(choices: Sequence[Json], echo: Sequence[str], n: int, only: bool) -> None:
+    for place, choice in enumerate(choices):
+        text = echo[place // n]
+        choice["text"] = text if only else text + choice["text"]

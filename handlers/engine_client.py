@@ -1,0 +1,287 @@
+"""The HTTP side of a token engine: vLLM's ``/inference/v1/generate`` and ``/inference/v1/abort_requests``.
+
+One client lives as long as the process, so that warm invocations find open
+connections. Answers are read as they are wanted: what a slow client does not
+take is not fetched. A call that ends before the engine has is aborted there.
+What the client sends and how it is answered is not this module's business; nor
+may an engine's address get into what it raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, suppress
+from typing import Any
+
+import httpx
+import orjson
+
+from core.errors import RequestError
+from core.protocol.engine import GenerateChunk, GenerateResponse
+from core.relay.engine_events import EventReader, read_chunk, read_error, read_response
+from core.relay.errors import EngineError, EngineFailed, EngineTimeout, EngineUnavailable
+from handlers.logs import write_line
+
+GENERATE = "/inference/v1/generate"
+ABORT = "/inference/v1/abort_requests"
+# Engines name their requests so (vLLM); a request that has not answered yet is aborted by this guess.
+_ENGINE_PREFIX = "generate-tokens-"
+_CONNECT_SECONDS = 5.0
+_ABORT_SECONDS = 3.0
+# An engine that could not be used is the last choice for this long.
+_SET_ASIDE_SECONDS = 10.0
+_MAX_ERROR_BYTES = 64 * 1024
+_MAX_ANSWER_BYTES = 256 * 1024 * 1024
+_MAX_CONNECTIONS = 1000
+_KEPT_CONNECTIONS = 100
+_KEPT_SECONDS = 30.0
+
+
+class EngineClient:
+    """Calls the engines of one deployment: the first that begins to answer is used.
+
+    ``timeout`` is how many seconds an engine may be silent: before its first
+    token, and between two chunks.
+    """
+
+    def __init__(self, urls: Sequence[str], api_key: str | None, timeout: float) -> None:
+        self._urls = [url.rstrip("/") for url in urls]
+        self._timeout = timeout
+        self._set_aside: dict[str, float] = {}
+        headers = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "derender"}
+        if api_key:
+            headers["authorization"] = f"Bearer {api_key}"
+        self._http = httpx.AsyncClient(
+            headers=headers,
+            # Silence is measured by event, not by byte: see _within.
+            timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+            limits=httpx.Limits(
+                max_connections=_MAX_CONNECTIONS,
+                max_keepalive_connections=_KEPT_CONNECTIONS,
+                keepalive_expiry=_KEPT_SECONDS,
+            ),
+            # A proxy or a .netrc of the environment is not meant for the engine.
+            trust_env=False,
+            follow_redirects=False,
+            verify=_certificates() if any(url.startswith("https:") for url in urls) else False,
+        )
+
+    async def close(self) -> None:
+        """Close what is open."""
+        await self._http.aclose()
+
+    async def stream(self, request: dict[str, Any]) -> AsyncGenerator[list[GenerateChunk], None]:
+        """The chunks of one streamed answer, in batches as the network brings them.
+
+        Close the generator (``aclosing``) to end the call early.
+
+        Raises:
+            RequestError: the engine refused, failed or fell silent; before its
+                first chunk only when no other engine could do better.
+        """
+        failure: RequestError = EngineUnavailable("no engine is configured")
+        for url in self._candidates():
+            begun = False
+            try:
+                async with aclosing(_Call(self._http, url, request, self._timeout).chunks()) as batches:
+                    async for batch in batches:
+                        begun = True
+                        yield batch
+                return
+            except EngineError as exc:
+                if begun:
+                    raise
+                failure = exc
+                self._note_failure(url, exc)
+        raise failure
+
+    async def whole(self, request: dict[str, Any]) -> GenerateResponse:
+        """One answer in one piece.
+
+        Raises:
+            RequestError: as :meth:`stream`.
+        """
+        failure: RequestError = EngineUnavailable("no engine is configured")
+        for url in self._candidates():
+            try:
+                return await _Call(self._http, url, request, self._timeout).response()
+            except EngineError as exc:
+                failure = exc
+                self._note_failure(url, exc)
+        raise failure
+
+    def _candidates(self) -> Iterator[str]:
+        """The engines to try: in the order given, those set aside last."""
+        now = time.monotonic()
+        yield from sorted(self._urls, key=lambda url: self._set_aside.get(url, 0.0) > now)
+
+    def _note_failure(self, url: str, error: EngineError) -> None:
+        parts = httpx.URL(url)
+        write_line(
+            "WARNING", "engine set aside", engine=f"{parts.host}:{parts.port or parts.scheme}", reason=error.message
+        )
+        self._set_aside[url] = time.monotonic() + _SET_ASIDE_SECONDS
+
+
+class _Call:
+    """One request to one engine."""
+
+    def __init__(self, http: httpx.AsyncClient, url: str, request: dict[str, Any], timeout: float) -> None:
+        self._http = http
+        self._url = url
+        self._body = orjson.dumps(request)
+        self._timeout = timeout
+        # By either name an engine may know it.
+        self._ids = [_ENGINE_PREFIX + request["request_id"], request["request_id"]]
+        self._complete = False
+
+    async def chunks(self) -> AsyncGenerator[list[GenerateChunk], None]:
+        response: httpx.Response | None = None
+        try:
+            deadline = _now() + self._timeout
+            response = await self._open(deadline)
+            reader = EventReader()
+            async with aclosing(_blocks(response)) as blocks:
+                while True:
+                    events = await self._next_events(blocks, reader, deadline)
+                    batch, done = self._read(events)
+                    if batch:
+                        yield batch
+                    if done:
+                        # Read to the end, so that the connection can be used again.
+                        with suppress(EngineError):
+                            await self._next_events(blocks, reader, _now() + _ABORT_SECONDS)
+                        self._complete = True
+                        return
+                    # The clock stands while nobody asks for more.
+                    deadline = _now() + self._timeout
+        finally:
+            await self._end(response)
+
+    async def response(self) -> GenerateResponse:
+        response: httpx.Response | None = None
+        try:
+            deadline = _now() + self._timeout
+            response = await self._open(deadline)
+            async with asyncio.timeout_at(deadline):
+                body = await _read_all(response, _MAX_ANSWER_BYTES)
+            self._complete = True
+            return read_response(body)
+        except TimeoutError:
+            raise self._silent() from None
+        except httpx.HTTPError as exc:
+            raise EngineFailed("the engine's answer broke off") from exc
+        finally:
+            await self._end(response)
+
+    async def _open(self, deadline: float) -> httpx.Response:
+        """Send the request; the answer once its status is known to be 200."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                response = await self._send()
+                if response.status_code == 200:
+                    return response
+                try:
+                    body = await _read_all(response, _MAX_ERROR_BYTES)
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            raise self._silent() from None
+        except httpx.HTTPError as exc:
+            self._complete = True  # it never began
+            raise EngineUnavailable("the engine cannot be reached") from exc
+        self._complete = True
+        raise read_error(response.status_code, body)
+
+    async def _send(self) -> httpx.Response:
+        """The answer's head. A kept connection may be found closed: then it is tried once more on another."""
+        for last in (False, True):
+            request = self._http.build_request("POST", self._url + GENERATE, content=self._body)
+            try:
+                return await self._http.send(request, stream=True)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                if last:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _next_events(self, blocks: AsyncIterator[bytes], reader: EventReader, deadline: float) -> list[bytes]:
+        """The events of the next blocks that complete any. Comments do not count as a sign of life."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                async for block in blocks:
+                    events = reader.feed(block)
+                    if events:
+                        return events
+        except TimeoutError:
+            raise self._silent() from None
+        except httpx.HTTPError as exc:
+            raise EngineFailed("the engine's stream broke off") from exc
+        self._complete = True
+        raise EngineFailed("the engine's stream ended too early")
+
+    def _read(self, events: Sequence[bytes]) -> tuple[list[GenerateChunk], bool]:
+        """The chunks of some events, and whether the stream is complete."""
+        batch: list[GenerateChunk] = []
+        for data in events:
+            chunk = read_chunk(data)
+            if chunk is None:
+                return batch, True
+            if chunk.request_id and chunk.request_id not in self._ids:
+                self._ids = [chunk.request_id]
+            batch.append(chunk)
+        return batch, False
+
+    def _silent(self) -> EngineTimeout:
+        return EngineTimeout(f"the engine sent nothing for {self._timeout:g} seconds")
+
+    async def _end(self, response: httpx.Response | None) -> None:
+        """Leave the engine alone: what is not complete is closed and aborted there."""
+        if self._complete:
+            if response is not None:
+                await response.aclose()
+            return
+        # Whoever is being cancelled waits for it, and where that is cut short it still goes on.
+        await asyncio.shield(asyncio.ensure_future(self._abandon(response)))
+
+    async def _abandon(self, response: httpx.Response | None) -> None:
+        with suppress(httpx.HTTPError, TimeoutError):
+            async with asyncio.timeout(_ABORT_SECONDS):
+                if response is not None:
+                    await response.aclose()
+                await self._http.post(self._url + ABORT, content=orjson.dumps({"request_ids": self._ids}))
+
+
+async def _blocks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    async for block in response.aiter_raw():
+        yield block
+
+
+async def _read_all(response: httpx.Response, limit: int) -> bytes:
+    """The body of an answer.
+
+    Raises:
+        EngineFailed: it is longer than ``limit`` bytes.
+    """
+    parts, size = [], 0
+    async for block in response.aiter_raw():
+        size += len(block)
+        if size > limit:
+            raise EngineFailed("the engine's answer is too long")
+        parts.append(block)
+    return b"".join(parts)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _certificates() -> ssl.SSLContext:
+    """The system's certificates (``SSL_CERT_FILE`` counts) and those that come with httpx."""
+    import certifi
+
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context

@@ -1,0 +1,140 @@
+"""The log: one JSON object a line on standard output, which is CloudWatch's and anybody's.
+
+A request's line counts and measures; it never holds a prompt, an output, a
+state or the wording of an error, which may repeat them. The same line is in
+CloudWatch's embedded metric format, so the metrics cost no second line and no
+call. This is done by hand: Powertools' logger and metrics, which write the
+same lines, add a fifth to the cold start of a bare FastAPI function
+(``docs/operations.md``).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import TracebackType
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+NAMESPACE = "derender"
+_METRICS = {
+    "duration_ms": "Milliseconds",
+    "tokens_in": "Count",
+    "tokens_out": "Count",
+    "chunks": "Count",
+    "refused": "Count",
+    "faults": "Count",
+}
+_MAX_ID = 128
+_MAX_FRAMES = 12
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one request came down to: token ids received, token ids answered, chunks of a stream."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    chunks: int = 0
+
+
+def count(request: Request, work: Work) -> None:
+    """Note what a request is, for its line in the log."""
+    request.state.work = work
+
+
+def write_line(level: str, message: str, **fields: Any) -> None:
+    """One line of the log."""
+    line = {"level": level, "message": message, "timestamp": _timestamp(time.time()), **fields}
+    sys.stdout.write(orjson.dumps(line, default=str).decode() + "\n")
+    sys.stdout.flush()
+
+
+def write_fault(error: BaseException, endpoint: str) -> None:
+    """The line of a fault of ours: where it happened and of which kind. Its message may hold what a client sent."""
+    write_line("ERROR", "fault", endpoint=endpoint, exception=type(error).__name__, frames=_frames(error.__traceback__))
+
+
+class RequestLog:
+    """Writes the requests' lines. ``only_errors`` leaves out what was answered with less than 400."""
+
+    def __init__(self, function: str, only_errors: bool = False, write: Callable[[str], object] | None = None) -> None:
+        self._function = function
+        self._only_errors = only_errors
+        self._write = write
+        self._is_cold = True
+        self.muted = False
+        """While the function answers to itself."""
+
+    def request(self, request: Request, endpoint: str, response: Response, seconds: float) -> None:
+        """The line of one request that took ``seconds``."""
+        if self.muted:
+            return
+        cold, self._is_cold = self._is_cold, False
+        status = response.status_code
+        if self._only_errors and status < 400:
+            return
+        work: Work = getattr(request.state, "work", _NOTHING)
+        now = time.time()
+        line = {
+            "level": "INFO" if status < 500 else "ERROR",
+            "message": "request",
+            "timestamp": _timestamp(now),
+            **_ids(request),
+            "function": self._function,
+            "endpoint": endpoint,
+            "status": status,
+            "cold_start": cold,
+            "answer_bytes": len(response.body),
+            "duration_ms": round(seconds * 1000, 3),
+            "tokens_in": work.tokens_in,
+            "tokens_out": work.tokens_out,
+            "chunks": work.chunks,
+            "refused": int(400 <= status < 500),
+            "faults": int(status >= 500),
+            "_aws": {
+                "Timestamp": int(now * 1000),
+                "CloudWatchMetrics": [_DIRECTIVE],
+            },
+        }
+        write = self._write or sys.stdout.write
+        write(orjson.dumps(line).decode() + "\n")
+
+
+_NOTHING = Work()
+_DIRECTIVE = {
+    "Namespace": NAMESPACE,
+    "Dimensions": [["function"]],  # each metric costs by dimension; endpoints are told apart by the log's own query
+    "Metrics": [{"Name": name, "Unit": unit} for name, unit in _METRICS.items()],
+}
+
+
+def _timestamp(seconds: float) -> str:
+    """RFC 3339: Lambda reads the level only of lines with such a time."""
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds * 1000) % 1000:03d}Z"
+
+
+def _ids(request: Request) -> dict[str, str]:
+    """The ids by which a request is found again: Lambda's, the gateway's, the client's."""
+    context, event = request.scope.get("aws.context"), request.scope.get("aws.event") or {}
+    found = {
+        "request_id": getattr(context, "aws_request_id", None),
+        "gateway_request_id": (event.get("requestContext") or {}).get("requestId"),
+        "client_request_id": request.headers.get("x-request-id"),
+    }
+    return {name: str(value)[:_MAX_ID] for name, value in found.items() if value}
+
+
+def _frames(trace: TracebackType | None) -> list[str]:
+    frames: list[str] = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append(f"{'/'.join(PurePath(code.co_filename).parts[-3:])}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    return frames[-_MAX_FRAMES:]

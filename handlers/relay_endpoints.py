@@ -1,0 +1,186 @@
+"""The relay's endpoints: a client's request, the engine's chunks, and core between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from core.model import Model
+from core.protocol.engine import GenerateChunk, GenerateResponse
+from core.relay.chat import ChatAnswer
+from core.relay.completions import CompletionAnswer
+from core.relay.errors import UnreadableOutput
+from core.relay.request import RelayRequest, open_chat, open_completion
+from core.relay.whole import WholeAnswer
+from core.render.request import decode_body
+from handlers.engine_client import EngineClient
+from handlers.logs import Work, count, write_fault
+from handlers.responses import json_response
+from handlers.settings import Settings
+from handlers.sse import DONE, event, respond, unless_gone
+
+Batches = AsyncGenerator[tuple[int, list[GenerateChunk]], None]
+Open = Callable[[Model, Any, str | None], RelayRequest]
+_REQUEST_ID = "x-request-id"
+# Parsing a chunk takes some 0.1 ms: other streams get their turn after so many.
+_CHUNKS_PER_TURN = 16
+# The last step of an answer in one piece takes longer than that; with this many tokens it gets a thread.
+_LONG_ANSWER = 500
+# A request may hold thousands of prompts: so many of them are at the engine at once.
+_MAX_CALLS = 32
+
+
+class Relay:
+    """The relay of one application: its settings, and the engines' client, made when it is first wanted."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._engines: EngineClient | None = None
+
+    @property
+    def engines(self) -> EngineClient:
+        if self._engines is None:
+            settings = self._settings
+            self._engines = EngineClient(settings.engine_url, settings.engine_api_key, settings.engine_timeout)
+        return self._engines
+
+    async def close(self) -> None:
+        """Close the connections to the engines."""
+        if self._engines is not None:
+            await self._engines.close()
+
+    async def chat(self, model: Model, body: bytes, request: Request) -> Response:
+        return await self._answer(open_chat, model, body, request)
+
+    async def completions(self, model: Model, body: bytes, request: Request) -> Response:
+        return await self._answer(open_completion, model, body, request)
+
+    async def _answer(self, open_request: Open, model: Model, body: bytes, request: Request) -> Response:
+        opened = open_request(model, decode_body(body), request.headers.get(_REQUEST_ID))
+        if opened.stream:
+            blocks = stream_answer(self.engines, opened, request)
+            return await respond(request, blocks, self._settings.sse_keep_alive_interval)
+        response: Response = await unless_gone(request, whole_answer(self.engines, opened, request))
+        return response
+
+
+async def stream_answer(engines: EngineClient, request: RelayRequest, http: Request) -> AsyncGenerator[bytes, None]:
+    """The events of a streamed answer, those of one batch of the engine's in one block."""
+    answer = ChatAnswer(request) if request.is_chat else CompletionAnswer(request)
+    begun, chunks = False, 0
+    try:
+        async with aclosing(_batches(engines, request)) as batches:
+            async for prompt, batch in batches:
+                events: list[bytes] = []
+                if not begun:
+                    begun = True
+                    events += map(event, answer.begin())
+                for chunk in batch:
+                    events += map(event, answer.advance(prompt, chunk))
+                    chunks += 1
+                    if chunks % _CHUNKS_PER_TURN == 0:
+                        await asyncio.sleep(0)
+                if events:
+                    yield b"".join(events)
+                if answer.finished and answer.stopped:
+                    break  # the engine does not know that it is over
+            # Before the engine is told, which may take a moment.
+            yield b"".join(map(event, answer.end())) + DONE
+    except UnreadableOutput as exc:
+        _note_fault(exc, http)
+        raise
+    finally:
+        count(http, Work(tokens_in=answer.tokens, tokens_out=request.prompt_tokens, chunks=chunks))
+
+
+async def whole_answer(engines: EngineClient, request: RelayRequest, http: Request) -> Response:
+    """The response to a request that does not stream."""
+    answer = WholeAnswer(request)
+    if request.whole:
+        for prompt, response in enumerate(await _gather(engines, request)):
+            answer.add_response(prompt, response)
+    else:
+        async with aclosing(_batches(engines, request)) as batches:
+            async for prompt, batch in batches:
+                for chunk in batch:
+                    answer.add(prompt, chunk)
+                if answer.finished and answer.stopped:
+                    break
+    count(http, Work(tokens_in=answer.tokens, tokens_out=request.prompt_tokens))
+    try:
+        body = await asyncio.to_thread(answer.end) if answer.tokens > _LONG_ANSWER else answer.end()
+        return json_response(body)
+    except UnreadableOutput as exc:
+        _note_fault(exc, http)
+        raise
+
+
+def _note_fault(error: UnreadableOutput, http: Request) -> None:
+    """The client is told little; where a parser failed is for the log."""
+    write_fault(error.__cause__ or error, http.url.path)
+
+
+async def _gather(engines: EngineClient, request: RelayRequest) -> list[GenerateResponse]:
+    """The whole answers to all prompts; the first failure ends the other calls."""
+    room = asyncio.Semaphore(_MAX_CALLS)
+
+    async def call(prompt: dict[str, Any]) -> GenerateResponse:
+        async with room:
+            return await engines.whole(prompt)
+
+    tasks = [asyncio.ensure_future(call(prompt)) for prompt in request.prompts]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _batches(engines: EngineClient, request: RelayRequest) -> Batches:
+    streams = (engines.stream(prompt) for prompt in request.prompts)
+    return _numbered(next(streams)) if len(request.prompts) == 1 else _merged(streams)
+
+
+async def _numbered(stream: AsyncGenerator[list[GenerateChunk], None]) -> Batches:
+    async with aclosing(stream):
+        async for batch in stream:
+            yield 0, batch
+
+
+async def _merged(streams: Iterator[AsyncGenerator[list[GenerateChunk], None]]) -> Batches:
+    """The batches of several streams as they come, at most one of each ahead; the number is that of the stream."""
+    numbered = enumerate(streams)
+    running: dict[int, AsyncGenerator[list[GenerateChunk], None]] = {}
+    waiting: dict[asyncio.Future[list[GenerateChunk] | None], int] = {}
+
+    def ask(place: int) -> None:
+        waiting[asyncio.ensure_future(anext(running[place], None))] = place
+
+    try:
+        while True:
+            while len(running) < _MAX_CALLS and (following := next(numbered, None)) is not None:
+                running[following[0]] = following[1]
+                ask(following[0])
+            if not waiting:
+                return
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                place = waiting.pop(task)
+                batch = task.result()
+                if batch is None:
+                    del running[place]
+                    continue
+                yield place, batch
+                ask(place)
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for stream in running.values():
+            await stream.aclose()

@@ -1,0 +1,179 @@
+"""Server-sent events: a response that is written as it comes, in step with the client.
+
+Each block is sent before the next is asked for, so a client that reads slowly
+slows its source down. A client that goes away ends the source at once. While
+the source has nothing to say, comments keep proxies from closing the line.
+An error after the first byte is an event of its own, then the usual end: never
+a silent one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from core.errors import RequestError
+from handlers.logs import write_fault
+from handlers.responses import internal_error
+
+DONE = b"data: [DONE]\n\n"
+KEEP_ALIVE = b": keep-alive\n\n"
+# What nginx calls a client that closed its request; nobody is there to read it.
+_CLIENT_GONE = 499
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    # Without it nginx collects the whole answer first.
+    (b"x-accel-buffering", b"no"),
+]
+
+
+def event(content: Any) -> bytes:
+    """One event."""
+    try:
+        return b"data: " + orjson.dumps(content) + b"\n\n"
+    except TypeError:
+        # Lone surrogates and integers beyond 64 bits, which a client can send and get back.
+        return b"data: " + json.dumps(content, separators=(",", ":")).encode("ascii") + b"\n\n"
+
+
+async def respond(request: Request, source: AsyncGenerator[bytes, None], keep_alive: float) -> Response:
+    """The response that streams ``source``, whose blocks hold whole events.
+
+    It begins with the first block, so that what goes wrong before has its own
+    status; but after ``keep_alive`` seconds (0: never) it begins without.
+
+    Raises:
+        Exception: what the source raises before its first block.
+    """
+    first = asyncio.ensure_future(anext(source))
+    gone = asyncio.ensure_future(_client_gone(request))
+    try:
+        await asyncio.wait({first, gone}, timeout=keep_alive or None, return_when=asyncio.FIRST_COMPLETED)
+        if first.done() and first.exception() is None:
+            return EventStream(source, first, gone, keep_alive)
+        if not first.done() and not gone.done():
+            return EventStream(source, first, gone, keep_alive)
+    except BaseException:
+        await _stop(first, gone)
+        raise
+    left = gone.done() and not first.done()
+    await _stop(first, gone)
+    if left:
+        return Response(status_code=_CLIENT_GONE)
+    first.result()
+    raise AssertionError("unreachable")
+
+
+async def unless_gone(request: Request, work: Any) -> Any:
+    """The result of ``work`` (a coroutine), which is cancelled when the client goes away: then a response of no use.
+
+    Raises:
+        Exception: what the work raises.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_client_gone(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else Response(status_code=_CLIENT_GONE)
+    finally:
+        await _stop(task, gone)
+
+
+class EventStream(Response):
+    """A streamed response. ``first`` is the source's first block, ``gone`` is done when the client has left.
+
+    ``at_end`` is called when it is over; if it failed, ``status_code`` is then
+    that of the error, for the log.
+    """
+
+    def __init__(
+        self,
+        source: AsyncGenerator[bytes, None],
+        first: asyncio.Future[bytes],
+        gone: asyncio.Future[None],
+        keep_alive: float,
+    ) -> None:
+        super().__init__()
+        self.raw_headers = list(_HEADERS)  # no length: it is not known
+        self.at_end: Callable[[], None] | None = None
+        self._source = source
+        self._first = first
+        self._gone = gone
+        self._keep_alive = keep_alive
+        self._last = 0.0
+        self._sending = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        pump = asyncio.ensure_future(self._pump(send, scope["path"]))
+        beat = asyncio.ensure_future(self._beat(send))
+        try:
+            await asyncio.wait({pump, self._gone}, return_when=asyncio.FIRST_COMPLETED)
+            if pump.done():
+                pump.result()
+        finally:
+            await _stop(pump, beat, self._gone)
+            # Where the pump was ended before it began, nobody has waited for these.
+            await _stop(self._first)
+            await self._source.aclose()
+            if self.at_end is not None:
+                self.at_end()
+
+    async def _pump(self, send: Send, path: str) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            try:
+                await self._write(send, await self._first)
+                async for block in self._source:
+                    await self._write(send, block)
+            except StopAsyncIteration:
+                pass  # there was no first block
+            except RequestError as exc:
+                self.status_code = exc.status
+                await self._write(send, event(exc.body()) + DONE)
+            except OSError:
+                raise
+            except Exception as exc:
+                write_fault(exc, path)
+                self.status_code = 500
+                await self._write(send, b"data: " + bytes(internal_error().body) + b"\n\n" + DONE)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except OSError:
+            pass  # the client has left in the middle of a block
+
+    async def _write(self, send: Send, block: bytes) -> None:
+        self._sending = True
+        await send({"type": "http.response.body", "body": block, "more_body": True})
+        self._sending = False
+        self._last = asyncio.get_running_loop().time()
+
+    async def _beat(self, send: Send) -> None:
+        """Send a comment whenever nothing went out for the interval."""
+        if not self._keep_alive:
+            return
+        now = asyncio.get_running_loop().time
+        self._last = now()
+        while True:
+            await asyncio.sleep(max(self._last + self._keep_alive - now(), 0.001))
+            if now() - self._last >= self._keep_alive and not self._sending:
+                await self._write(send, KEEP_ALIVE)
+
+
+async def _client_gone(request: Request) -> None:
+    """Returns once the client has left; the body must be read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _stop(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel what still runs, and wait until it has tidied up."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

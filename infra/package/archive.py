@@ -1,0 +1,45 @@
+"""The zip of a function: the same files give the same bytes, on any machine.
+
+The files are stored, not deflated: what deflate makes of the same bytes
+depends on the zlib that does it, and Lambda unpacks the archive when it is
+deployed, not when it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+# The oldest date that a zip can hold.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_MODE = 0o100644
+
+
+def write_archive(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write the zip, whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+            for name in sorted(files):
+                entry = zipfile.ZipInfo(name, _EPOCH)
+                entry.create_system = 3  # Unix, wherever this runs: the mode below is Unix's
+                entry.external_attr = _MODE << 16
+                archive.writestr(entry, files[name])
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack a function's zip into a new folder, as Lambda does; whole or not at all."""
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}")
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(partial)
+    try:
+        partial.rename(folder)
+    except OSError:  # another process was faster
+        import shutil
+
+        shutil.rmtree(partial)

@@ -1,0 +1,63 @@
+"""Which of this project's own modules a function loads: those that its entry module reaches by import statements.
+
+Statements inside functions count as well: what is loaded late is loaded all
+the same. The project imports its own modules by statement only, so the walk
+misses none; third-party packages are not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from pathlib import Path
+
+from infra.package.errors import PackageError
+
+# The tree's packages that may be shipped; what builds and tests is not among them.
+PACKAGES = ("core", "handlers")
+
+
+def reachable(module: str, root: Path, without: Collection[str] = ()) -> dict[str, Path]:
+    """The source files below ``root`` that a start of ``module`` may load, by dotted name; none of ``without``.
+
+    Raises:
+        PackageError: the module does not exist.
+    """
+    if _source(module, root) is None:
+        raise PackageError(f"there is no module {module} to package")
+    found: dict[str, Path] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = _source(name, root)
+        if name in found or name in without or path is None:
+            continue
+        found[name] = path
+        waiting.extend(_imports(name, path))
+        package, _, _ = name.rpartition(".")
+        if package:
+            waiting.append(package)
+    return dict(sorted(found.items()))
+
+
+def _source(module: str, root: Path) -> Path | None:
+    if module.split(".", 1)[0] not in PACKAGES:
+        return None
+    path = root.joinpath(*module.split("."))
+    return next((p for p in (path / "__init__.py", path.with_suffix(".py")) if p.is_file()), None)
+
+
+def _imports(module: str, path: Path) -> list[str]:
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parts, base] if base else parts)
+            # The names may be modules of the package.
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return names

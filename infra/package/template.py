@@ -1,0 +1,24 @@
+"""``template.yaml`` for the other architecture: the same but for the architecture's name and the artefacts' paths.
+
+The paths of local artefacts are read by the SAM CLI before any parameter has
+a value, so the architecture cannot be a parameter of one template.
+"""
+
+from __future__ import annotations
+
+from infra.package.target import Target
+
+_DEFAULT = "arm64"
+_PATH = "CodeUri: dist/"
+
+
+def other_template(text: str, target: Target) -> str | None:
+    """The template for ``target``, to lie beside the artefacts; None for the one that the template is written for."""
+    if target.name == _DEFAULT:
+        return None
+    lines = []
+    for line in text.splitlines(keepends=True):
+        if line.strip() in (f"- {_DEFAULT}", f"Architectures: [{_DEFAULT}]") or _PATH in line:
+            line = line.replace(_DEFAULT, target.name).replace(_PATH, "CodeUri: ")
+        lines.append(line)
+    return "".join(lines)

@@ -1,0 +1,166 @@
+"""What the Lambda tests share: the built artefacts of this machine's architecture, and functions running under the emulator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.emulator import Emulator, Runtime, prepare_runtime
+from infra.invoke import DEMO_SETTINGS
+from infra.package.build import ROOT, Artefact, Workshop
+from infra.package.functions import find_function
+from infra.package.target import Target
+
+Start = Callable[..., Emulator]
+Invoke = Callable[..., dict[str, Any]]
+EVENTS = ROOT / "events"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # On one worker: artefacts and running functions are made once.
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("lambda"))
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Runtime:
+    return prepare_runtime()
+
+
+@pytest.fixture(scope="session")
+def workshop() -> Workshop:
+    return Workshop()
+
+
+@pytest.fixture(scope="session")
+def artefact_of(workshop: Workshop) -> Callable[[str, Target], Artefact]:
+    def build(name: str, target: Target) -> Artefact:
+        function = find_function(name)
+        assert function is not None
+        return workshop.build(function, target)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def demo_settings(models_dir: Path) -> dict[str, str]:
+    """The settings with which the events in ``events/`` are recorded."""
+    return {**DEMO_SETTINGS, "DERENDER_MODEL": str(models_dir / "qwen3")}
+
+
+@pytest.fixture
+def start(
+    runtime: Runtime, artefact_of: Callable[[str, Target], Artefact], tmp_path: Path, demo_settings: dict[str, str]
+) -> Iterator[Start]:
+    """Start a function under the emulator, with the demo's settings and others; its log is ``tmp_path / "log"``."""
+    running: list[Emulator] = []
+
+    def start_one(name: str, /, *, read_only: bool = False, **settings: str) -> Emulator:
+        artefact = artefact_of(name, runtime.target)
+        temporary = tmp_path / "tmp"
+        temporary.mkdir(exist_ok=True)
+        with (tmp_path / "log").open("a") as log:
+            emulator = Emulator(
+                runtime,
+                artefact.unpacked(),
+                artefact.function.handler,
+                {**demo_settings, **settings},
+                temporary,
+                read_only=read_only,
+                log=log,
+            )
+        running.append(emulator)
+        return emulator
+
+    yield start_one
+    for emulator in running:
+        emulator.stop()
+
+
+@pytest.fixture(scope="session")
+def invoke(
+    runtime: Runtime,
+    artefact_of: Callable[[str, Target], Artefact],
+    demo_settings: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Invoke]:
+    """Invoke a function with the demo's settings; it is started once a session. The answer's body is parsed."""
+    running: dict[str, Emulator] = {}
+
+    def call(name: str, event: dict[str, Any]) -> dict[str, Any]:
+        if name not in running:
+            folder = tmp_path_factory.mktemp(name)
+            artefact = artefact_of(name, runtime.target)
+            with (folder / "log").open("w") as log:
+                running[name] = Emulator(
+                    runtime, artefact.unpacked(), artefact.function.handler, demo_settings, folder, log=log
+                )
+        answer: dict[str, Any] = running[name].invoke(event)
+        return {**answer, "json": json.loads(answer["body"]) if answer["body"] else None}
+
+    yield call
+    for emulator in running.values():
+        emulator.stop()
+
+
+@pytest.fixture(scope="session")
+def event_of() -> Callable[[str], dict[str, Any]]:
+    """A recorded event by its file's name."""
+
+    def load(name: str) -> dict[str, Any]:
+        event: dict[str, Any] = json.loads((EVENTS / f"{name}.json").read_text(encoding="utf-8"))
+        return event
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def post() -> Callable[[str, Any], dict[str, Any]]:
+    """The event of a POST."""
+
+    def event(path: str, body: Any, **more: Any) -> dict[str, Any]:
+        text = body if isinstance(body, str) else json.dumps(body)
+        return {
+            "version": "2.0",
+            "rawPath": path,
+            "rawQueryString": "",
+            "headers": {"content-type": "application/json", **more.pop("headers", {})},
+            "requestContext": {
+                "http": {"method": "POST", "path": path, "sourceIp": "127.0.0.1", "protocol": "HTTP/1.1"},
+                "requestId": "gateway-1",
+                "stage": "$default",
+            },
+            "body": text,
+            "isBase64Encoded": False,
+            **more,
+        }
+
+    return event
+
+
+@pytest.fixture(scope="session")
+def template() -> dict[str, Any]:
+    """``template.yaml`` with its short forms (``!Ref``) written out."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    def short_form(loader: Loader, tag: str, node: yaml.Node) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            value: Any = loader.construct_scalar(node)
+        elif isinstance(node, yaml.SequenceNode):
+            value = loader.construct_sequence(node, deep=True)
+        else:
+            value = loader.construct_mapping(node, deep=True)
+        return {tag if tag in ("Ref", "Condition") else f"Fn::{tag}": value}
+
+    Loader.add_multi_constructor("!", short_form)
+    loaded: dict[str, Any] = yaml.load((ROOT / "template.yaml").read_text(encoding="utf-8"), Loader)
+    return loaded

@@ -1,0 +1,129 @@
+"""Every recorded event through the built function that the template routes it to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from infra.package.build import ROOT
+from infra.package.functions import find_function
+from infra.package.reach import reachable
+
+Invoke = Callable[[str, dict[str, Any]], dict[str, Any]]
+EventOf = Callable[[str], dict[str, Any]]
+
+
+def message(answer: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = answer["json"]["choices"][0]["message"]
+    return found
+
+
+def deltas(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    chunks = answer["json"].get("chunks") or [answer["json"]["chunk"]]
+    return [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
+
+
+def is_thought_and_answer(answer: dict[str, Any]) -> None:
+    assert message(answer)["reasoning"].strip() == "Two and two."
+    assert message(answer)["content"].strip() == "It is 4."
+
+
+def is_tool_call(answer: dict[str, Any]) -> None:
+    call = message(answer)["tool_calls"][0]["function"]
+    assert (call["name"], json.loads(call["arguments"])) == ("get_weather", {"city": "Paris"})
+    assert answer["json"]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def is_rendered(answer: dict[str, Any]) -> None:
+    assert len(answer["json"]["token_ids"]) > 5
+
+
+def is_rest_of_stream(answer: dict[str, Any]) -> None:
+    assert "".join(delta.get("content") or "" for delta in deltas(answer)).strip() == "It is 4."
+
+
+def is_whole_stream(answer: dict[str, Any]) -> None:
+    assert "".join(delta.get("reasoning") or "" for delta in deltas(answer)).strip() == "Two and two."
+    is_rest_of_stream(answer)
+    assert answer["json"]["stream_state"]["context"]
+
+
+def has(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
+    def check(answer: dict[str, Any]) -> None:
+        found = answer["json"]
+        for step in path:
+            found = found[step]
+        assert found == value
+
+    return check
+
+
+EXPECTED: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
+    "render-chat": ("render", is_rendered),
+    "render-chat-tools": ("render", is_rendered),
+    "render-completion": ("render", has(0, "sampling_params", "max_tokens", value=8)),
+    "tokenize": ("render", has("tokens", value=[9707, 1879])),
+    "tokenize-chat": ("render", has("max_model_len", value=40960)),
+    "detokenize": ("derender", has("prompt", value="Hello world")),
+    "derender-chat": ("derender", is_thought_and_answer),
+    "derender-chat-gzip": ("derender", is_thought_and_answer),
+    "derender-chat-v1": ("derender", is_thought_and_answer),
+    "derender-chat-tools": ("derender", is_tool_call),
+    "derender-chat-stream-first": ("derender", has("chunk", "choices", 0, "delta", "role", value="assistant")),
+    "derender-chat-stream-next": ("derender", is_rest_of_stream),
+    "derender-chat-stream-gathered": ("derender", is_whole_stream),
+    "derender-chat-stream-usage": ("derender", has("chunk", "choices", value=[])),
+    "derender-completion": ("derender", has("choices", 0, "text", value=" Paris, of course.")),
+    "derender-completion-stream-first": ("derender", has("chunk", "choices", 0, "text", value=" Paris,")),
+    "derender-completion-stream-next": ("derender", has("chunk", "choices", 0, "text", value=" of course.")),
+    "models": ("derender", has("data", 0, "id", value="qwen3")),
+    "version": ("derender", has("version", value="0.33.0")),
+    "health": ("derender", lambda answer: None),
+    "ping": ("derender", lambda answer: None),
+    "ping-post": ("derender", lambda answer: None),
+}
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_event(invoke: Invoke, event_of: EventOf, name: str) -> None:
+    function, check = EXPECTED[name]
+    answer = invoke(function, event_of(name))
+    assert answer["statusCode"] == 200, answer["body"]
+    check(answer)
+
+
+def test_every_event_is_tried() -> None:
+    assert {path.stem for path in (ROOT / "events").glob("*.json")} == set(EXPECTED)
+
+
+def test_the_events_are_routed_to_the_functions_that_answer_them(template: dict[str, Any], event_of: EventOf) -> None:
+    routes = template_routes(template)
+    for name, (function, _) in EXPECTED.items():
+        event = event_of(name)
+        key = event.get("routeKey") or f"{event['httpMethod']} {event['path']}"
+        assert routes[key] == function, name
+    tried = {event_of(name).get("routeKey") for name in EXPECTED}
+    assert set(routes) - tried == set(), "every route has an event"
+
+
+def template_routes(template: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::ApiGatewayV2::Route":
+            properties = resource["Properties"]
+            integration = properties["Target"]["Fn::Sub"].removeprefix("integrations/${").removesuffix("}")
+            target = template["Resources"][integration]["Properties"]["IntegrationUri"]["Ref"]
+            found[properties["RouteKey"]] = target.removesuffix("Function.Alias").lower()
+    return found
+
+
+def test_the_template_routes_all_that_the_functions_serve(template: dict[str, Any]) -> None:
+    for function in ("render", "derender"):
+        assert find_function(function) is not None
+        assert f"handlers.{function}_endpoints" in reachable(f"handlers.{function}", ROOT)
+    source = (ROOT / "handlers" / "app.py").read_text()
+    for key in template_routes(template):
+        assert f'"{key.split()[1]}"' in source

@@ -1,0 +1,269 @@
+"""The deployment's description: valid, closed by default, least privilege, and each setting where it belongs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import ConfigurationError
+from handlers.settings import Settings
+from infra.deploy import deploy_command
+from infra.package.build import ROOT
+from infra.package.functions import FUNCTIONS
+from infra.package.target import find_target
+from infra.package.template import other_template
+
+SAM = ROOT / ".venv-sam" / "bin"
+ENVIRON = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1", "SAM_CLI_TELEMETRY": "0"}
+# Settings of the relay's function, and those that the entry decides for Lambda.
+NOT_OF_THE_TEMPLATE = {
+    "environ", "max_response_bytes", "engine_url", "engine_api_key", "engine_timeout", "sse_keep_alive_interval", "api_key",
+}  # fmt: skip
+
+# Runs in the SAM CLI's environment: what CloudFormation would make of the template, version by version.
+TRANSFORM = """
+import copy, json, sys
+from samtranslator.parser.parser import Parser
+from samtranslator.translator.translator import Translator
+from samtranslator.yaml_helper import yaml_parse
+template = yaml_parse(open(sys.argv[1]).read().replace("dist/", "s3://bucket/dist/"))
+found = []
+for given in json.loads(sys.argv[2]):
+    values = {name: entry.get("Default", "") for name, entry in template["Parameters"].items()}
+    values |= {"AWS::Region": "us-east-1", "AWS::StackName": "s", **given}
+    found.append(Translator({}, Parser()).translate(copy.deepcopy(template), values)["Resources"])
+print(json.dumps(found))
+"""
+
+
+def of_type(template: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    return {
+        name: resource["Properties"]
+        for name, resource in template["Resources"].items()
+        if resource["Type"] == kind and "Properties" in resource
+    }
+
+
+@pytest.mark.parametrize("name", ["template.yaml", "x86_64"])
+def test_sam_validate_and_cfn_lint(name: str, tmp_path: Path) -> None:
+    path = ROOT / name
+    if name == "x86_64":
+        target = find_target(name)
+        assert target is not None
+        text = other_template((ROOT / "template.yaml").read_text(), target)
+        assert text is not None
+        path = tmp_path / "template.yaml"
+        path.write_text(text)
+    lint = subprocess.run([SAM / "cfn-lint", str(path)], env=ENVIRON, capture_output=True, text=True)
+    assert lint.returncode == 0, lint.stdout
+    if name == "template.yaml":
+        command = [SAM / "sam", "validate", "--lint", "--template", str(path)]
+        done = subprocess.run(command, env=ENVIRON, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_other_architecture_differs_in_nothing_else() -> None:
+    target = find_target("x86_64")
+    assert target is not None
+    ours = (ROOT / "template.yaml").read_text().splitlines()
+    other = (other_template("\n".join(ours), target) or "").splitlines()
+    changed = [(a.strip(), b.strip()) for a, b in zip(ours, other, strict=True) if a != b]
+    assert changed == [
+        ("- arm64", "- x86_64"),
+        ("CodeUri: dist/render-arm64.zip", "CodeUri: render-x86_64.zip"),
+        ("CodeUri: dist/derender-arm64.zip", "CodeUri: derender-x86_64.zip"),
+    ]
+    arm = find_target("arm64")
+    assert arm is not None
+    assert other_template("x", arm) is None
+
+
+def test_every_function_is_there(template: dict[str, Any]) -> None:
+    functions = of_type(template, "AWS::Serverless::Function")
+    assert {f["Handler"] for f in functions.values()} == {function.handler for function in FUNCTIONS}
+    assert {f["CodeUri"] for f in functions.values()} == {f"dist/{function.name}-arm64.zip" for function in FUNCTIONS}
+    globals_ = template["Globals"]["Function"]
+    assert (globals_["Runtime"], globals_["Architectures"]) == ("python3.13", ["arm64"])
+    assert globals_["AutoPublishAlias"] == "live"
+    assert template["Parameters"]["SnapStart"]["Default"] == "PublishedVersions"
+
+
+def test_every_setting_is_a_parameter(template: dict[str, Any]) -> None:
+    variables = template["Globals"]["Function"]["Environment"]["Variables"]
+    names = {field.name for field in dataclasses.fields(Settings)} - NOT_OF_THE_TEMPLATE
+    assert {f"DERENDER_{name.upper()}" for name in names} == {
+        name for name in variables if name.startswith("DERENDER_")
+    }
+    assert {"VLLM_MAX_N_SEQUENCES", "VLLM_SYSTEM_START_DATE"} < set(variables)
+    used = json.dumps(template["Resources"]) + json.dumps(template["Globals"]) + json.dumps(template["Conditions"])
+    for name in template["Parameters"]:
+        assert f'"{name}"' in used or f"${{{name}}}" in used, f"parameter {name} is used nowhere"
+
+
+def test_the_template_starts_the_functions_with_its_defaults(template: dict[str, Any]) -> None:
+    """What the parameters' defaults come to, read as a function reads it."""
+    from handlers.settings import settings_from_environ
+
+    environ = {}
+    for name, value in template["Globals"]["Function"]["Environment"]["Variables"].items():
+        parameter = value.get("Ref")
+        environ[name] = str(template["Parameters"][parameter]["Default"]) if parameter else "x"
+    settings = settings_from_environ({name: value for name, value in environ.items() if value})
+    assert (settings.state_key, settings.state_signature, settings.max_logprobs) == (("x",), "required", 20)
+    assert not settings.trust_request_chat_template
+
+
+def test_nobody_may_call_unless_said_so(template: dict[str, Any]) -> None:
+    assert template["Parameters"]["Authorization"]["Default"] == "AWS_IAM"
+    routes = of_type(template, "AWS::ApiGatewayV2::Route")
+    assert len(routes) >= 11
+    for name, route in routes.items():
+        assert route["AuthorizationType"] == {"Ref": "Authorization"}, name
+        assert route["AuthorizerId"]["Fn::If"][0] == "AuthorizedByJwt", name
+    for permission in of_type(template, "AWS::Lambda::Permission").values():
+        assert permission["FunctionName"]["Ref"].endswith(".Alias")
+        assert "${Api}" in permission["SourceArn"]["Fn::Sub"]
+
+
+def test_a_function_may_read_its_model_and_write_its_log(template: dict[str, Any]) -> None:
+    roles = of_type(template, "AWS::IAM::Role")
+    assert {f["Role"]["Fn::GetAtt"] for f in of_type(template, "AWS::Serverless::Function").values()} == {
+        f"{name}.Arn" for name in roles
+    }
+    for role in roles.values():
+        assert "ManagedPolicyArns" not in role
+        allowed = {}
+        for statement in role["Policies"][0]["PolicyDocument"]["Statement"]:
+            statement = statement["Fn::If"][1] if "Fn::If" in statement else statement
+            actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+            allowed |= dict.fromkeys(actions, statement["Resource"])
+        assert set(allowed) == {
+            "logs:CreateLogStream", "logs:PutLogEvents", "s3:GetObject", "xray:PutTraceSegments", "xray:PutTelemetryRecords",
+        }  # fmt: skip
+        assert allowed["s3:GetObject"]["Fn::Sub"].endswith(":s3:::${ModelBucket}/${ModelPrefix}/*")
+        assert "log-group:/derender/${AWS::StackName}/" in allowed["logs:PutLogEvents"]["Fn::Sub"]
+
+
+def test_logs_are_kept_for_a_time_and_hold_no_bodies(template: dict[str, Any]) -> None:
+    groups = of_type(template, "AWS::Logs::LogGroup")
+    assert len(groups) == 3
+    assert all(group["RetentionInDays"] == {"Ref": "LogRetentionDays"} for group in groups.values())
+    (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
+    fields = re.findall(r"\$context\.([A-Za-z.]+)", stage["AccessLogSettings"]["Format"])
+    assert "status" in fields
+    assert not any("body" in field.lower() or "header" in field.lower() for field in fields)
+    json.loads(re.sub(r"\$context\.[A-Za-z.]+", "x", stage["AccessLogSettings"]["Format"]))
+
+
+def test_alarms_and_dashboard(template: dict[str, Any]) -> None:
+    alarms = of_type(template, "AWS::CloudWatch::Alarm")
+    for function in FUNCTIONS:
+        of_function = [a for name, a in alarms.items() if name.startswith(function.name.capitalize())]
+        assert {alarm["MetricName"] for alarm in of_function} == {"Errors", "Throttles", "Duration"}
+        assert [a["ExtendedStatistic"] for a in of_function if a["MetricName"] == "Duration"] == ["p99"]
+    deployments = [f["DeploymentPreference"] for f in of_type(template, "AWS::Serverless::Function").values()]
+    assert all({"Ref": "ApiFaultsAlarm"} in deployment["Alarms"] for deployment in deployments)
+    body = template["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
+    assert len(json.loads(re.sub(r"\$\{[^}]+\}", "x", body))["widgets"]) >= 6
+
+
+def test_a_changed_parameter_is_a_new_version_when_deployed_by_name(template: dict[str, Any], tmp_path: Path) -> None:
+    """SAM alone does not see it: what ``make deploy`` adds is what makes a rotated key arrive."""
+    (tmp_path / "transform.py").write_text(TRANSFORM)
+    given = [{}, {"ToolCallParser": "hermes"}, {"Release": "a1"}, {"Release": "b2"}]
+    command = [SAM / "python", "-W", "ignore", tmp_path / "transform.py", ROOT / "template.yaml", json.dumps(given)]
+    done = subprocess.run(command, env=ENVIRON, capture_output=True, text=True, check=True)
+    results = json.loads(done.stdout.splitlines()[-1])
+    versions = [
+        sorted(name for name, resource in resources.items() if resource["Type"] == "AWS::Lambda::Version")
+        for resources in results
+    ]
+    assert versions[0] == versions[1], "the gap in SAM that Release closes"
+    assert len({tuple(names) for names in versions[1:]}) == 3
+    assert all(len(names) == len(FUNCTIONS) for names in versions)
+    for resource in results[0].values():
+        if resource["Type"] == "AWS::Lambda::Alias":
+            assert "CodeDeployLambdaAliasUpdate" in resource["UpdatePolicy"]
+        if resource["Type"] == "AWS::Lambda::Function":
+            assert resource["Properties"]["SnapStart"] == {"ApplyOn": {"Ref": "SnapStart"}}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A tree with what a deployment reads, and artefacts of no content."""
+    for name in ("template.yaml", "samconfig.toml"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / "dist").mkdir()
+    for function in FUNCTIONS:
+        (tmp_path / "dist" / f"{function.name}-arm64.zip").write_bytes(b"1")
+    return tmp_path
+
+
+def overrides(command: list[str]) -> dict[str, str]:
+    """The parameters of a command, as the SAM CLI itself reads them."""
+    code = (
+        "import json, sys; from samcli.cli.types import CfnParameterOverridesType\n"
+        "print(json.dumps(CfnParameterOverridesType().convert(tuple(sys.argv[1:]), None, None)))"
+    )
+    given = command[command.index("--parameter-overrides") + 1 :]
+    done = subprocess.run([SAM / "python", "-c", code, *given], capture_output=True, text=True, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def test_deploy_names_its_release_after_all_that_goes_in(tree: Path) -> None:
+    given = ["ModelBucket=b", 'DefaultChatTemplateKwargs={"enable_thinking": false}', "ServedModelName=a b"]
+    first = overrides(deploy_command(tree, "production", "arm64", given))
+    assert first["DefaultChatTemplateKwargs"] == '{"enable_thinking": false}'
+    assert (first["ServedModelName"], first["Deployment"]) == ("a b", "Canary10Percent5Minutes")
+    parameters = set(re.findall(r"(?m)^  ([A-Za-z0-9]+):\n    Type:", (ROOT / "template.yaml").read_text()))
+    assert set(first) <= parameters
+    releases = [first["Release"], overrides(deploy_command(tree, "production", "arm64", given))["Release"]]
+    assert releases[0] == releases[1], "the same again publishes nothing"
+    releases.append(overrides(deploy_command(tree, "production", "arm64", [*given, "StateKeyRevision=2"]))["Release"])
+    (tree / "dist" / "render-arm64.zip").write_bytes(b"2")
+    releases.append(overrides(deploy_command(tree, "production", "arm64", given))["Release"])
+    assert len(set(releases)) == 3
+
+
+@pytest.mark.parametrize(
+    ("stage", "arch", "given", "words"),
+    [("none", "arm64", [], "no profile"), ("default", "x86_64", [], "make package"), ("default", "arm64", ["x"], "NAME=VALUE")],
+)  # fmt: skip
+def test_a_deployment_that_cannot_be_is_said_so(
+    tree: Path, stage: str, arch: str, given: list[str], words: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        deploy_command(tree, stage, arch, given)
+
+
+def test_the_profiles_hold_parameters_of_the_template(template: dict[str, Any]) -> None:
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
+    for stage in ("default", "production"):
+        for override in config[stage]["deploy"]["parameters"]["parameter_overrides"]:
+            name, value = override.split("=", 1)
+            allowed = template["Parameters"][name].get("AllowedValues")
+            assert allowed is None or value in map(str, allowed), override
+    local = json.loads((ROOT / config["default"]["local_invoke"]["parameters"]["env_vars"]).read_text())
+    variables = template["Globals"]["Function"]["Environment"]["Variables"]
+    assert set(local) == set(of_type(template, "AWS::Serverless::Function"))
+    assert all(set(settings) <= set(variables) for settings in local.values())
+
+
+def test_the_image_is_made_of_the_artefacts() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    stages = re.findall(r"(?m)^FROM \$\{BASE\} AS (\S+)$", text)
+    for function in FUNCTIONS:
+        assert function.name in stages
+        stage = text.split(f"AS {function.name}\n")[1].split("\nFROM")[0]
+        assert f"--from={function.name}-files" in stage
+        assert json.loads(re.findall(r"(?m)^CMD (.*)$", stage)[0]) == [function.handler]
+        assert f"COPY dist/{function.name}-${{ARCH}}.zip" in text

@@ -1,0 +1,72 @@
+"""Connections to the engine are kept between requests, and one that was closed meanwhile is no error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import openai
+import pytest
+
+from examples.engine.generation import Engine
+from examples.engine.server import create_app as create_engine_app
+from tests.relay.conftest import MODEL, client_of
+from tests.relay.servers import serving
+
+
+@contextmanager
+def recorded(engine: Engine, make_relay: Callable[..., Any], **options: Any) -> Iterator[tuple[str, list[int]]]:
+    """A relay, and the ports from which each of its calls came to the engine."""
+    app, ports = create_engine_app(engine), []
+
+    async def recording(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            ports.append(scope["client"][1])
+        await app(scope, receive, send)
+
+    with serving(recording, **options) as engine_url, serving(make_relay(engine_url)) as url:
+        yield url, ports
+
+
+def ask(url: str, question: str, stream: bool, **more: Any) -> str:
+    answer: Any = client_of(url).chat.completions.create(
+        model=MODEL, messages=[{"role": "user", "content": question}], stream=stream, **more
+    )
+    if not stream:
+        return str(answer.choices[0].message.content)
+    return "".join(chunk.choices[0].delta.content or "" for chunk in answer)
+
+
+def test_one_connection_serves_many_requests(
+    make_engine: Callable[..., Engine], make_relay: Callable[..., Any]
+) -> None:
+    with recorded(make_engine(), make_relay) as (url, ports):
+        for _ in range(3):
+            for stream in (True, False):
+                ask(url, "Hello", stream)
+                ask(url, "count", stream, max_tokens=20)
+        assert len(ports) == 12
+        assert len(set(ports)) == 1
+
+
+def test_an_error_does_not_cost_the_connection(
+    make_engine: Callable[..., Engine], make_relay: Callable[..., Any]
+) -> None:
+    with recorded(make_engine(), make_relay) as (url, ports):
+        for _ in range(3):
+            with pytest.raises(openai.BadRequestError, match="the script says"):
+                ask(url, "answers 400", False)
+        assert len(set(ports)) == 1
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_connection_that_the_engine_closed_is_replaced(
+    make_engine: Callable[..., Engine], make_relay: Callable[..., Any], stream: bool
+) -> None:
+    with recorded(make_engine(), make_relay, timeout_keep_alive=1) as (url, ports):
+        ask(url, "Hello", stream)
+        time.sleep(1.3)
+        assert ask(url, "Hello", stream) == "Hello! How can I help you today?"
+        assert len(set(ports)) == 2

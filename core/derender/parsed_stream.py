@@ -15,15 +15,17 @@ from core.parsing.live import LiveStream, replay_stream, start_stream
 from core.protocol import openai
 from core.protocol.derender import VLLM_FIELDS, StreamState
 from core.protocol.engine import GenerateChunk, StreamChoice
+from core.protocol.json_text import json_bytes
 from core.protocol.output_options import OutputOptions, chat_options
 from core.state.checkpoint import Lengths, read_checkpoint, write_checkpoint
 from core.state.context import context_with_prompt
-from core.state.fingerprint import check_fingerprint, fingerprint
+from core.state.fingerprint import check_fingerprint, digest
 from core.state.window import read_window, window_fields
 from core.text.logprobs import advance_context
 from core.text.stop import drop_stop_token
 
 Json = dict[str, Any]
+MAX_KEPT_BYTES = 256 * 1024
 PROMPT_IDS_REQUIRED = (
     "prompt_token_ids is required when a tool or reasoning parser is configured. Without it parse_delta cannot "
     "tell whether the prompt left reasoning open (e.g. a chat template that pre-opens <think>) and would "
@@ -44,19 +46,21 @@ def open_parsed_stream(model: Model, parser: ChatParser, call: StreamCall) -> Pa
         raise BadRequest(PROMPT_IDS_REQUIRED)
     check_chunks(model, call, is_chat=True)
     options = chat_options(chat_request)
-    config = fingerprint(
-        {
-            "deployment": model.stream_config,
-            "template": parser.template_kwargs(chat_request),
-            "tools": call.request.get("tools"),
-            "tool_choice": call.request.get("tool_choice"),
-        }
-    )
+    shaping = {
+        "deployment": model.stream_config,
+        "template": parser.template_kwargs(chat_request),
+        "tools": call.request.get("tools"),
+        "tool_choice": call.request.get("tool_choice"),
+    }
+    shaping_text = json_bytes(shaping, sort_keys=True)
+    config = digest(shaping_text)
     check_fingerprint(state.config, config)
     decode = options.decode_options(model.tokenizer.is_fast, keep_special=True)
     try:
         if state.checkpoint is not None:
-            live = LiveStream(parser, parser.processor(chat_request), read_window(state), decode)
+            # What is kept of a request between calls must stay small, whatever clients send.
+            key = config if len(shaping_text) <= MAX_KEPT_BYTES else None
+            live = LiveStream(parser, parser.processor(chat_request, key), read_window(state), decode)
             lengths = read_checkpoint(live, state.checkpoint, model.limits.max_model_len)
             # The checkpoint holds what the prompt decided; ids that are sent again are ignored.
             call.prompt_token_ids = None
@@ -138,7 +142,7 @@ class ParsedStream:
         )
 
     def reasoning_tokens(self) -> int:
-        """How many tokens so far are reasoning, as the parser counts them. Not for streams that a checkpoint carries."""
+        """How many tokens so far are reasoning, as the parser counts them; not for checkpointed streams."""
         return int(self._live.processor.parser.count_reasoning_tokens(tuple(self._output_ids)))
 
     def step(self, choice: StreamChoice, keep: int | None = None) -> Json:

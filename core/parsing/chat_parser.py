@@ -20,11 +20,14 @@ from vllm.parser import ParserManager
 from core.bundle.model_config import ModelConfig
 from core.errors import BadRequest, ConfigurationError
 from core.model import ModelOptions
+from core.parsing.checkpoint import CheckpointRefused, Prototype
 from core.parsing.requests import validate_chat_request
 from core.protocol import openai
 from core.tokenizer import Tokenizer
 
 _HARMONY_REASONING = "openai_gptoss"
+# Sets of tools that are offered at a time; one more, and the collection starts anew.
+_MOST_PROTOTYPES = 16
 # The classes that a composed parser is made of hang off these attributes.
 _PARTS = ("reasoning_parser_cls", "tool_parser_cls", "tool_strict_level")
 
@@ -64,6 +67,8 @@ class ChatParser:
         self.model_config = model_config
         self.is_harmony = is_harmony
         self._options = options
+        # Part of the loaded model: what it holds depends on no output, only on the tools that requests offer.
+        self._prototypes: dict[str, Prototype | None] = {}
 
     def validate(self, chat_request: Mapping[str, Any]) -> Any:
         """The request as vLLM's ``ChatCompletionRequest``.
@@ -92,14 +97,29 @@ class ChatParser:
             model_config=self.model_config,
         )
 
-    def processor(self, chat_request: Any) -> ChatStreamProcessor:
-        """A fresh stream processor of vLLM for one output of ``chat_request``."""
+    def processor(self, chat_request: Any, key: str | None = None) -> ChatStreamProcessor:
+        """A fresh stream processor of vLLM for one output of ``chat_request``.
+
+        Requests with the same ``key`` have the same tools and template
+        arguments: the parser is built for the first and copied for the others.
+        """
         return ChatStreamProcessor(
             chat_request,
-            self.build(chat_request),
+            self.build(chat_request) if key is None else self._copied(chat_request, key),
             enable_auto_tools=self._options.enable_auto_tool_choice,
             parser_cls=self.parser_cls,
         )
+
+    def _copied(self, chat_request: Any, key: str) -> Any:
+        if key not in self._prototypes:
+            if len(self._prototypes) >= _MOST_PROTOTYPES:
+                self._prototypes.clear()
+            try:
+                self._prototypes[key] = Prototype(self.build(chat_request))
+            except CheckpointRefused:
+                self._prototypes[key] = None
+        prototype = self._prototypes[key]
+        return self.build(chat_request) if prototype is None else prototype.fresh()
 
     @property
     def counts_reasoning(self) -> bool:

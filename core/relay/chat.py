@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from core.derender.parsed_stream import ParsedStream, begin_parsed_stream
 from core.derender.plain_stream import PlainChatStream
+from core.derender.stream_call import OutputStream
 from core.protocol.engine import StreamChoice
 from core.relay.answer import AnswerStream
 from core.relay.choice import stream_call
 from core.relay.chunks import chat_choice, chat_chunk, content_chunk, role_chunk, usage
 from core.relay.request import RelayRequest
+
+if TYPE_CHECKING:
+    from core.derender.parsed_stream import ParsedStream
 
 Json = dict[str, Any]
 
@@ -20,7 +23,8 @@ class ChatAnswer(AnswerStream):
 
     def __init__(self, request: RelayRequest) -> None:
         super().__init__(request)
-        self._streams: dict[int, PlainChatStream | ParsedStream] = {}
+        self._streams: dict[int, OutputStream] = {}
+        self._parsed: dict[int, ParsedStream] = {}
         parser = request.model.chat_parser
         self._counts_reasoning = parser is not None and parser.counts_reasoning
 
@@ -40,8 +44,11 @@ class ChatAnswer(AnswerStream):
         parser = request.model.chat_parser
         if parser is None:
             self._streams[place] = PlainChatStream(request.model, call, request.options)
-        else:
-            self._streams[place] = begin_parsed_stream(request.model, parser, request.chat, call)
+            return
+        # Only a deployment with a parser has vLLM's parser modules loaded.
+        from core.derender.parsed_stream import begin_parsed_stream
+
+        self._streams[place] = self._parsed[place] = begin_parsed_stream(request.model, parser, request.chat, call)
 
     def _step(self, place: int, prompt: int, choice: StreamChoice, keep: int | None) -> Json | None:
         written = chat_choice(self._streams[place].step(choice, keep))
@@ -49,13 +56,9 @@ class ChatAnswer(AnswerStream):
             return None
         counts = None
         if self._request.continuous_usage:
-            reasoning = self._reasoning_of(place) if self._counts_reasoning else None
+            reasoning = self._parsed[place].reasoning_tokens() if self._counts_reasoning else None
             counts = usage(self._request.prompt_tokens, self._choices[place].tokens, reasoning)
         return chat_chunk(self._request, written, counts)
 
     def _reasoning_tokens(self) -> int | None:
-        return sum(map(self._reasoning_of, self._streams)) if self._counts_reasoning else None
-
-    def _reasoning_of(self, place: int) -> int:
-        stream = self._streams[place]
-        return stream.reasoning_tokens() if isinstance(stream, ParsedStream) else 0
+        return sum(one.reasoning_tokens() for one in self._parsed.values()) if self._counts_reasoning else None

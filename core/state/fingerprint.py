@@ -21,7 +21,12 @@ _HEX = 16
 
 def fingerprint(parts: Mapping[str, Any]) -> str:
     """16 hexadecimal digits over the parts, the same for equal parts in any order."""
-    return hashlib.sha256(json_bytes(parts, sort_keys=True)).hexdigest()[:_HEX]
+    return digest(json_bytes(parts, sort_keys=True))
+
+
+def digest(text: bytes) -> str:
+    """16 hexadecimal digits over text that is already in a fixed form."""
+    return hashlib.sha256(text).hexdigest()[:_HEX]
 
 
 def check_fingerprint(carried: str | None, expected: str) -> None:

@@ -7,7 +7,6 @@ Nothing of the project is imported here.
 """
 
 import os
-import sys
 
 # No model hub is asked, and the model's memory is kept small: it has hardly any.
 SETTINGS = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -16,10 +15,10 @@ SETTINGS = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE
 def main() -> None:
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
-    sys.argv = ["vllm", "serve", *sys.argv[1:]]
-    from vllm.entrypoints.cli.main import main as vllm
+    # The command line of vLLM wants to know the version of a package called vllm, and this one is called vllm-cpu.
+    from vllm.entrypoints.launchers.api_server.entry import main as serve
 
-    vllm()
+    serve()
 
 
 if __name__ == "__main__":

@@ -34,6 +34,9 @@ _STATES = {
 # A header token costs the machine some 0.05 ms. Valid headers have about a dozen; an output that never leaves its
 # header is carried up to here.
 MAX_HEADER = 4096
+# So many beginnings are tried where it is not plain which header led to a text, and so many tokens of each.
+_ODD_HEADERS = 8
+_ODD_LENGTH = 256
 # Of an unfinished character at most three bytes are there, and no token has less than one. UTF-8 makes plain where a
 # character begins, so that it does not matter in which one the first of these tokens begins.
 _LAST_TOKENS = 3
@@ -94,14 +97,15 @@ def _save_text(parser: Any, machine: Any, parsed: Json, tokens: list[int]) -> Js
         # Headers that failed stand before the one that led here, or it is an odd one.
         header = _header_of(parsed, header, where)
     else:
-        where, header = _shortened(where, tuple(header[starts:]))
+        where, short = _shortened(where, tuple(header[starts:]))
+        header = list(short)
     if not 0 < len(header) <= MAX_HEADER:
         raise Misfit("has a malformed header")
     return [where, IDS.save(header), IDS.save(tokens[end:][-_LAST_TOKENS:])]
 
 
 @lru_cache(maxsize=256)
-def _shortened(where: int, header: tuple[int, ...]) -> tuple[int, list[int]]:
+def _shortened(where: int, header: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
     """The shortest header known to lead to the same channel and recipient: nothing else of it is ever asked for.
 
     Every token costs something at every restore, and the same few headers come again and again.
@@ -116,8 +120,8 @@ def _shortened(where: int, header: tuple[int, ...]) -> tuple[int, list[int]]:
         short = [*short[:-3], known.message]
     ways = [_machine(where, list(header)), _machine(to, short)] if len(short) < len(header) <= MAX_HEADER else []
     if ways and all(ways) and _way(ways[0]) == _way(ways[1]):
-        return to, short
-    return where, list(header)
+        return to, tuple(short)
+    return where, header
 
 
 def _way(machine: Any) -> tuple[str | None, str | None]:
@@ -129,9 +133,9 @@ def _way(machine: Any) -> tuple[str | None, str | None]:
 def _header_of(parsed: Json, tokens: list[int], where: int) -> list[int]:
     """The end of ``tokens`` that a machine understands as it did when it came to the text at hand."""
     starts = [0, *(i + 1 for i, token in enumerate(tokens) if token == _tokens().start)]
-    for start in reversed(starts):
+    for start in starts[: -_ODD_HEADERS - 1 : -1]:
         header = tokens[start:]
-        if len(header) <= MAX_HEADER:
+        if len(header) <= _ODD_LENGTH:
             machine = _machine(where, header)
             if machine is not None and machine.state_data.get("header") == parsed:
                 return header

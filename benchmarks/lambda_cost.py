@@ -1,0 +1,51 @@
+"""What a stream of 1,000 tokens costs on Lambda, from measured times and published prices, next to a small server.
+
+The times are this machine's; Lambda bills whole milliseconds of a function of
+1,769 MB, which is one CPU. Prices are those of us-east-1, on demand, without
+the free tier, as published in 2026; they are the constants below.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from benchmarks.lambda_warm import TOKENS, stream_costs
+
+MEMORY_GB = 1769 / 1024
+LAMBDA_GB_SECOND = 0.0000133334  # arm64, first tier
+LAMBDA_REQUEST = 0.20 / 1e6
+HTTP_API_REQUEST = 1.00 / 1e6  # for each 512 KB begun
+LOG_GB = 0.50
+# A request's line and its access log line, as CloudWatch counts them: with 26 bytes each.
+LOG_BYTES = 850 + 420 + 2 * 26
+HOURS = 730
+# Two Fargate tasks (arm64) of 1 vCPU and 2 GB behind a load balancer: the least that survives a failure.
+SERVER_MONTH = 2 * (0.03238 + 2 * 0.00356) * HOURS + 0.0225 * HOURS
+
+
+def run() -> list[dict[str, Any]]:
+    """One row for each number of tokens a call."""
+    rows = []
+    for size, (took, moved) in stream_costs().items():
+        calls = len(took)
+        billed = sum(math.ceil(ms) for ms in took)
+        compute = billed / 1000 * MEMORY_GB * LAMBDA_GB_SECOND
+        requests = calls * (LAMBDA_REQUEST + HTTP_API_REQUEST * math.ceil(moved / calls / 2 / 524_288))
+        logs = calls * LOG_BYTES / 1e9 * LOG_GB
+        total = compute + requests + logs
+        rows.append(
+            {
+                # Dollars are those of 1,000 such streams; "even" is how many streams a month pay for the server.
+                "tokens": "all" if size >= TOKENS else str(size),
+                "calls": calls,
+                "ms": sum(took),
+                "billed": billed,
+                "compute": compute * 1000,
+                "requests": requests * 1000,
+                "logs": logs * 1000,
+                "total": total * 1000,
+                "even": int(SERVER_MONTH / total),
+            }
+        )
+    return rows

@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 SAM := .venv-sam
+VLLM := .venv-vllm
 SLICE_SOURCES := $(shell find infra/slice -name '*.py' -o -name '*.txt' 2>/dev/null) requirements/vllm.txt
 
-.PHONY: setup sam demo test lint format bench package deploy parity lock clean
+.PHONY: setup sam demo demo-vllm test lint format bench package deploy parity lock clean
 
 setup: $(STAMP)
 
@@ -41,6 +42,17 @@ $(SAM)/.stamp: $(STAMP) requirements/sam.txt
 demo: setup
 	$(BIN)/python examples/demo.py $(ARGS)
 
+# A real engine on the CPU, behind the relay: 3.5 GB in an environment of its own.
+demo-vllm: setup $(VLLM)/.stamp
+	$(BIN)/python -m examples.vllm_engine.demo --engine-python $(VLLM)/bin/python $(ARGS)
+
+# What the CPU build declares and a text model has no use for clashes with its torch.
+$(VLLM)/.stamp: examples/vllm_engine/requirements.txt
+	$(PYTHON) -m venv --clear $(VLLM)
+	$(VLLM)/bin/python -m pip install -q --disable-pip-version-check -r $<
+	$(VLLM)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
+	@touch $@
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -54,13 +66,13 @@ format: setup
 test: lint sam
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-# One zip a function and architecture; MODEL=DIR packages a model with them.
+# One zip a function and architecture (ARCH=arm64 for one of them); MODEL=DIR packages a model with them.
 package: setup
-	$(BIN)/python -m infra.package $(if $(MODEL),--model $(MODEL)) $(ARGS)
+	$(BIN)/python -m infra.package $(if $(MODEL),--model $(MODEL)) $(if $(ARCH),--arch $(ARCH)) $(ARGS)
 
 # STAGE is a profile of samconfig.toml, WITH the parameters that it leaves open: make deploy WITH="ModelBucket=b ..."
 deploy: package sam
-	$(BIN)/python -m infra.deploy --stage $(or $(STAGE),default) $(WITH)
+	$(BIN)/python -m infra.deploy --stage $(or $(STAGE),default) $(if $(ARCH),--arch $(ARCH)) $(WITH)
 
 bench: setup sam
 	$(BIN)/python -m benchmarks
@@ -74,4 +86,4 @@ lock: setup
 	cd requirements && ../$(BIN)/uv pip compile sam.in --generate-hashes --universal --python-version 3.11 --no-header -q -o sam.txt
 
 clean:
-	rm -rf $(VENV) $(SAM) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(SAM) $(VLLM) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,6 +1,6 @@
 """``make bench``: run the benchmarks, write ``benchmarks/results/NAME.json`` and print the tables.
 
-    python -m benchmarks [NAME ...]
+python -m benchmarks [NAME ...]
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def show(name: str, rows: list[dict[str, Any]]) -> None:
         table.add_column(column.replace("_", " "), justify="left" if isinstance(rows[0][column], str) else "right")
     for row in rows:
         table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
-    Console().print(table)
+    Console(width=max(160, Console().width)).print(table)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,12 @@ def _first_answer(settings: dict[str, str]) -> tuple[float, int]:
     environ = {**os.environ, **settings, "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{server.server_port}"}
     environ |= {"LAMBDA_TASK_ROOT": str(ROOT), "AWS_LAMBDA_FUNCTION_NAME": "f", "PYTHONPATH": str(ROOT)}
     began = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "awslambdaric", "handlers.derender.handler"], env=environ, cwd=ROOT)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "awslambdaric", "handlers.derender.handler"],
+        env=environ,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+    )
     try:
         if not server.answered.wait(60):
             raise TimeoutError("the function did not answer within 60 s")

@@ -73,7 +73,10 @@ QWEN_TOOL_REQUEST: dict[str, Any] = {
     "tools": [
         {
             "type": "function",
-            "function": {"name": "write_file", "parameters": {"type": "object", "properties": {"text": {"type": "string"}}}},
+            "function": {
+                "name": "write_file",
+                "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+            },
         }
     ],
 }

@@ -4,11 +4,13 @@ Python's managed runtime cannot stream an answer; the adapter can, in front of
 any HTTP server in the function.
 """
 
+import os
+
 from core.errors import ConfigurationError
 from handlers.app import create_app
 from handlers.settings import PREFIX, settings_from_environ
 
-_settings = settings_from_environ()
+_settings = settings_from_environ({f"{PREFIX}REQUEST_LOG": "all", **os.environ})
 if not _settings.engine_url:
     raise ConfigurationError(f"{PREFIX}ENGINE_URL must name at least one engine")
 # Loaded at import, which is Lambda's init phase; a request finds it ready.

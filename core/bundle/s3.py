@@ -107,8 +107,11 @@ class S3Files:
         except OSError as exc:
             raise _unavailable(f"cannot use {folder} for the files of {address}: {exc.strerror or exc}") from exc
         deadline = time.monotonic() + self._limits.total
-        self._manifest = self._remembered() or self._fetch_manifest(deadline)
-        self._fetch([name for name in self._manifest.files if name not in later], deadline)
+        try:
+            self._manifest = self._remembered() or self._fetch_manifest(deadline)
+            self._fetch([name for name in self._manifest.files if name not in later], deadline)
+        finally:
+            self._forget_client()
 
     @property
     def origin(self) -> str:
@@ -129,7 +132,10 @@ class S3Files:
         """
         entry = self._entry(name)
         for _ in range(2):
-            self._fetch([name], time.monotonic() + self._limits.total)
+            try:
+                self._fetch([name], time.monotonic() + self._limits.total)
+            finally:
+                self._forget_client()
             try:
                 return self._manifest.check(name, self._store.path(entry.sha256).read_bytes())
             except (ConfigurationError, FileNotFoundError):
@@ -237,6 +243,12 @@ class S3Files:
             return _client(limits.connect, limits.read, limits.workers)
         except Exception as exc:  # botocore raises here for a wrong region or profile
             raise _unavailable(f"cannot ask S3 for {self._address}: {exc}") from exc
+
+    def _forget_client(self) -> None:
+        """Its connections and credentials are of now: a process that is kept as a snapshot must not keep them."""
+        client = self.__dict__.pop("_client", None)
+        if client is not None:
+            client.close()
 
     def _explain(self, error: Exception) -> tuple[str, bool]:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

@@ -12,7 +12,7 @@ from core.protocol.engine import GenerateChunk, StreamChoice, Usage
 from core.protocol.openai import dump_metrics
 from core.relay.choice import RelayedChoice
 from core.relay.chunks import usage, usage_chunk
-from core.relay.errors import EngineFailed, UnreadableOutput
+from core.relay.errors import EngineError, EngineFailed, UnreadableOutput
 from core.relay.request import RelayRequest
 
 Json = dict[str, Any]
@@ -114,6 +114,8 @@ def reading() -> Iterator[None]:
     """Around what reads a model's output: a parser that meets anything at all may raise anything."""
     try:
         yield
+    except EngineError:
+        raise
     except Exception as exc:
         raise unreadable(exc) from exc
 

@@ -92,8 +92,8 @@ def open_completion(model: Model, body: Any, request_id: str | None = None) -> R
     options = options_of_completion(body)
     echo = None
     if _flag(body, "echo"):
-        if body.get("logprobs") is not None:
-            raise BadRequest("echo with logprobs is not supported by the relay", "echo")
+        if body.get("logprobs") is not None and rendered[0]["stream"]:
+            raise BadRequest("echo with logprobs cannot be streamed: an engine's stream has none of the prompt", "echo")
         # Ids that are echoed beside the text leave the text out, as in vLLM.
         echo = [""] * len(rendered) if options.return_token_ids else _prompt_texts(model, body, rendered)
     return _open(model, body, rendered, f"cmpl-{base}", options, None, echo, is_chat=False)

@@ -7,7 +7,6 @@ is complete, the choice ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from core.derender.chat import derender_chat
@@ -17,6 +16,7 @@ from core.protocol.engine import Choice, GenerateChunk, GenerateResponse, LogPro
 from core.relay.answer import reading
 from core.relay.choice import RelayedChoice
 from core.relay.chunks import with_prompt_details
+from core.relay.echo import echo_prompts
 from core.relay.errors import EngineFailed
 from core.relay.request import RelayRequest
 
@@ -132,7 +132,7 @@ class WholeAnswer:
         )
         answer = derender_completion(request.model, body)
         if request.echo is not None:
-            _prepend(answer["choices"], request.echo, request.n, request.echo_only)
+            echo_prompts(request, self._responses, answer["choices"])
         return answer
 
 
@@ -148,9 +148,3 @@ def _append(whole: Choice, part: StreamChoice) -> None:
     whole.stop_reason = part.stop_reason
     whole.routed_experts = part.routed_experts or whole.routed_experts
     whole.weight_versions = part.weight_versions or whole.weight_versions
-
-
-def _prepend(choices: Sequence[Json], echo: Sequence[str], n: int, only: bool) -> None:
-    for place, choice in enumerate(choices):
-        text = echo[place // n]
-        choice["text"] = text if only else text + choice["text"]

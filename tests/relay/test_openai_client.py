@@ -320,8 +320,26 @@ def test_an_echo(plain: Setup) -> None:
         answer = plain.client.completions.create(model=MODEL, prompt="Hello", max_tokens=0, echo=True, stream=stream)
         parts = list(answer) if stream else [answer]
         assert "".join(part.choices[0].text for part in parts) == "Hello"
+
+
+def test_an_echo_with_logprobs(plain: Setup) -> None:
+    """What evaluations ask for: how likely is this text?"""
+    for tokens in (0, 3):
+        answer = plain.client.completions.create(
+            model=MODEL, prompt=["Hello world 👩‍🚀", "count"], max_tokens=tokens, echo=True, logprobs=2, n=2
+        )
+        assert len(answer.choices) == 4
+        for choice in answer.choices:
+            logprobs: Any = choice.logprobs
+            assert "".join(logprobs.tokens) == choice.text
+            assert choice.text.startswith(("Hello world 👩‍🚀", "count"))
+            assert logprobs.token_logprobs[0] is logprobs.top_logprobs[0] is None
+            assert all(isinstance(value, float) for value in logprobs.token_logprobs[1:])
+            ends = [offset + len(token) for offset, token in zip(logprobs.text_offset, logprobs.tokens, strict=True)]
+            assert logprobs.text_offset == [0, *ends[:-1]]
+            assert all(2 <= len(top) <= 3 for top in logprobs.top_logprobs[1:])
     with pytest.raises(openai.BadRequestError, match="echo with logprobs"):
-        plain.client.completions.create(model=MODEL, prompt="Hello", echo=True, logprobs=1)
+        plain.client.completions.create(model=MODEL, prompt="Hello", echo=True, logprobs=1, stream=True)
 
 
 def test_the_list_of_models(plain: Setup) -> None:

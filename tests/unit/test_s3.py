@@ -25,7 +25,9 @@ from tests.faulty_s3 import CREDENTIALS, Fault, FaultyS3, faulty_s3
 pytestmark = pytest.mark.xdist_group("s3")
 BUCKET = "models"
 FILES = {"config.json": b"{}", "tokenizer.json": b"t" * 400_000, "derender-vocab.bin": os.urandom(600_000)}
-QUICK = FetchLimits(connect=1.0, read=0.6, total=3.0, attempts=3)
+# On a busy machine a healthy answer may take a second; only what trickles has to meet its end of time.
+LIMITS = FetchLimits(connect=5.0, read=1.5, total=30.0, attempts=3)
+SHORT = FetchLimits(connect=5.0, read=1.5, total=2.5, attempts=3)
 
 
 def as_bundle(files: dict[str, bytes]) -> dict[str, bytes]:
@@ -59,7 +61,7 @@ def address(server: FaultyS3, request: pytest.FixtureRequest) -> S3Address:
     return address
 
 
-def reason_of(address: S3Address, folder: Path, limits: FetchLimits = QUICK) -> str:
+def reason_of(address: S3Address, folder: Path, limits: FetchLimits = LIMITS) -> str:
     with pytest.raises(Unavailable) as caught:
         S3Files(address, folder, limits)
     assert str(address) not in caught.value.message, "the client is not told where the model is"
@@ -99,6 +101,34 @@ def test_files_for_later_wait_for_their_reader(server: FaultyS3, address: S3Addr
     assert files.read("tokenizer.json") == FILES["tokenizer.json"]
 
 
+_KEPT = """
+import gc, os, socket, sys
+from pathlib import Path
+from core.bundle.s3 import S3Files, parse_address
+from core.errors import Unavailable
+try:
+    files = S3Files(parse_address(sys.argv[1]), Path(sys.argv[2]), later=("tokenizer.json",))
+    files.read("tokenizer.json")
+except Unavailable:
+    pass
+assert "boto3" in sys.modules
+gc.collect()
+open_sockets = [o for o in gc.get_objects() if isinstance(o, socket.socket) and o.fileno() >= 0]
+print(len(open_sockets), sum(type(o).__name__ in ("S3", "Credentials") for o in gc.get_objects()))
+"""
+
+
+@pytest.mark.parametrize("fault", [None, Fault(status=403, code="AccessDenied")])
+def test_no_connection_and_no_credential_is_kept(
+    server: FaultyS3, address: S3Address, tmp_path: Path, fault: Fault | None
+) -> None:
+    if fault:
+        server.faults["/config.json"] = fault
+    command = [sys.executable, "-c", _KEPT, str(address), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "0"]
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -108,16 +138,16 @@ def test_files_for_later_wait_for_their_reader(server: FaultyS3, address: S3Addr
         Fault(drop=True, times=2),
         Fault(status=503, code="SlowDown", times=2),
         Fault(status=500, code="InternalError", times=1),
-        Fault(pause=1.0, times=1),
+        Fault(pause=2.5, times=1),
     ],
     ids=["cut", "cut at once", "altered", "dropped", "slow down", "internal error", "no answer"],
 )
 def test_a_passing_fault_is_got_over(server: FaultyS3, address: S3Address, tmp_path: Path, fault: Fault) -> None:
     server.faults["/derender-vocab.bin"] = fault
-    files = S3Files(address, tmp_path, QUICK)
+    files = S3Files(address, tmp_path, LIMITS)
     assert fault.times == 0
     assert files.read("derender-vocab.bin") == FILES["derender-vocab.bin"]
-    assert sum("derender-vocab.bin" in request for request in server.requests) <= QUICK.attempts
+    assert sum("derender-vocab.bin" in request for request in server.requests) <= LIMITS.attempts
 
 
 @pytest.mark.parametrize(
@@ -134,7 +164,7 @@ def test_a_passing_fault_is_got_over(server: FaultyS3, address: S3Address, tmp_p
         ("/tokenizer.json", Fault(cut=1000), "connection to S3 failed"),
         ("/tokenizer.json", Fault(flip=100), "does not match its SHA-256"),
         ("/tokenizer.json", Fault(drop=True), "connection to S3 failed"),
-        ("/tokenizer.json", Fault(pause=1.0), "too slow, or does not answer"),
+        ("/tokenizer.json", Fault(pause=2.5), "too slow, or does not answer"),
         ("/tokenizer.json", Fault(trickle=0.05), "too slow"),
         (MANIFEST_NAME, Fault(trickle=0.1), "too slow"),
         (MANIFEST_NAME, Fault(flip=0), "is not a manifest"),
@@ -145,10 +175,11 @@ def test_a_lasting_fault_has_one_line_and_the_next_try_succeeds(
 ) -> None:
     server.faults[end] = fault
     began = time.monotonic()
-    reason = reason_of(address, tmp_path)
+    limits = SHORT if fault.trickle else LIMITS
+    reason = reason_of(address, tmp_path, limits)
     assert words in reason
-    assert str(address) in reason or "s3://" in reason
-    assert time.monotonic() - began < QUICK.total + 1
+    assert str(address) in reason
+    assert time.monotonic() - began < limits.total + 2
     server.faults.clear()
     files = S3Files(address, tmp_path)
     assert {name: files.read(name) for name in FILES} == FILES
@@ -157,7 +188,7 @@ def test_a_lasting_fault_has_one_line_and_the_next_try_succeeds(
 def test_requests_are_counted_and_bounded(server: FaultyS3, address: S3Address, tmp_path: Path) -> None:
     server.faults["/config.json"] = Fault(status=500, code="InternalError")
     reason_of(address, tmp_path)
-    assert sum("config.json" in request for request in server.requests) == QUICK.attempts
+    assert sum("config.json" in request for request in server.requests) == LIMITS.attempts
     server.requests.clear()
     server.faults["/config.json"] = Fault(status=403, code="AccessDenied")
     reason_of(address, tmp_path / "other")

@@ -1,0 +1,84 @@
+"""``python -m infra.parity``: everything that is compared with full vLLM, in tables; 0 when all agree."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from infra.models import MODELS, build
+from infra.parity import parsers, servers
+from infra.parity.configurations import CONFIGURATIONS, Server
+from infra.parity.reference import PYTHON, PYTHONPATH, ROOT, Reference, find_reference
+from infra.slice.errors import SliceError
+from tests.golden import corpus
+from tests.slice.parity.compare import first_difference, read
+
+_SHOWN = 20
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit status is 0 when all agree, 1 when anything differs, 2 when it cannot be compared."""
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.parity",
+        description=__doc__,
+        epilog=f"{PYTHON} names another Python with vLLM's dependencies, {PYTHONPATH} the folder of its vLLM.",
+    )
+    parser.add_argument("--python", type=Path, default=ROOT / ".venv-vllm" / "bin" / "python")
+    parser.add_argument("--only", choices=("parsers", "servers"), help="one half")
+    parser.add_argument("--sample", action="store_true", help="about a tenth of the parser cases")
+    parser.add_argument("--full-results", type=Path, help="full vLLM's probe results of an earlier run")
+    parser.add_argument("--all-cases", action="store_true", help="servers: all recorded cases, not the core ones")
+    parser.add_argument("--model", help="servers: only configurations of this model folder")
+    options = parser.parse_args(arguments)
+    out = ROOT / "build" / "parity"
+    out.mkdir(parents=True, exist_ok=True)
+    models = ROOT / "build" / "models"
+    chosen = [one for one in CONFIGURATIONS if options.model in (None, one["model"])]
+    try:
+        reference = find_reference(os.environ, options.python)
+        for name in MODELS:
+            build(name, models)
+        agree = True
+        if options.only != "servers":
+            agree &= compare_parsers(reference, models, out, options.sample, options.full_results)
+        if options.only != "parsers":
+            agree &= compare_servers(reference, models, out, chosen, core=not options.all_cases)
+    except (OSError, RuntimeError, ValueError, SliceError, subprocess.SubprocessError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print("\nall agree" if agree else "\nthere are differences")
+    return 0 if agree else 1
+
+
+def compare_parsers(reference: Reference, models: Path, out: Path, sample: bool, full: Path | None) -> bool:
+    """Print the table by parser and the first differences; whether all agree."""
+    theirs, ours = (read(path) for path in parsers.probe_both(reference, models, out, sample, full))
+    rows = parsers.rows(theirs, ours)
+    print(*parsers.table(rows), sep="\n")
+    different = [name for row in rows for name in row.different]
+    print(f"\nparsers: {len(theirs.keys() | ours.keys()):,} cases in {len(rows)} rows, {len(different)} different")
+    for name in different[:_SHOWN]:
+        print(f"{name}\n    full, slice: {first_difference(theirs.get(name), ours.get(name))}")
+    return bool(theirs) and not different
+
+
+def compare_servers(reference: Reference, models: Path, out: Path, chosen: list[Server], core: bool) -> bool:
+    """Print the table by configuration and the differences; whether all agree."""
+    recorded = corpus.load()
+    tallies = []
+    for server in chosen:
+        cases = servers.cases_of(server, recorded, core)
+        tallies.append(servers.tally_vllm(server, reference, models, cases, out / "vllm.log"))
+        tallies.append(servers.tally_ours(server, models, cases, out / "derender.log"))
+    print("", *servers.table(tallies), sep="\n")
+    for tally in tallies:
+        for report in tally.reports[:_SHOWN]:
+            print(f"{tally.side}, {tally.configuration}: {report}")
+    return bool(tallies) and not any(tally.reports for tally in tallies)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,243 @@
+"""The service as the reports call it: text in place of token ids, answers joined to what a user sees.
+
+It must never decide what is right: the tests do.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.golden.application import InProcess, make_app
+from tests.golden.corpus import Json, Server
+from tests.golden.replay import JSON_HEADERS
+
+CHAT = "/v1/chat/completions/derender"
+COMPLETIONS = "/v1/completions/derender"
+RENDER_CHAT = "/v1/chat/completions/render"
+RENDER_COMPLETIONS = "/v1/completions/render"
+SIZES = (1, 2, 3, 5, None)
+"""Tokens in a chunk of a stream; None: all in one."""
+
+
+@dataclass
+class Answer:
+    """One choice of an answer; a stream's deltas are joined. `calls` holds (name, arguments)."""
+
+    content: str | None = None
+    reasoning: str | None = None
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    finish: str | None = None
+    usage: Json = None
+    logprobs: list[Json] = field(default_factory=list)
+    raw: list[Json] = field(default_factory=list)
+    """The response, or the chunks."""
+
+    def arguments(self) -> list[tuple[str, Json]]:
+        """The calls with their arguments read as JSON."""
+        return [(name, json.loads(text)) for name, text in self.calls]
+
+    def seen(self) -> tuple[str | None, list[tuple[str, str]], str | None]:
+        return self.content, self.calls, self.finish
+
+
+def user(text: str = "hi", **fields: Json) -> Json:
+    """A chat request of one user message."""
+    return {"model": "m", "messages": [{"role": "user", "content": text}], **fields}
+
+
+class Service:
+    """One configuration of the service, in this process."""
+
+    def __init__(self, application: InProcess, name: str) -> None:
+        self._application = application
+        self._name = name
+
+    def post(self, path: str, body: Json) -> tuple[int, Json]:
+        for key in ("chat_request", "completion_request"):
+            if isinstance(body.get(key), dict):
+                body = {**body, key: {**body[key], "model": self._name}}
+        if body.get("model") == "m":
+            body = {**body, "model": self._name}
+        return self._application.call("POST", path, json.dumps(body).encode(), JSON_HEADERS)
+
+    def ids(self, text: str) -> list[int]:
+        status, body = self.post("/tokenize", {"prompt": text, "add_special_tokens": False})
+        assert status == 200, body
+        tokens: list[int] = body["tokens"]
+        return tokens
+
+    def ok(self, path: str, body: Json) -> Json:
+        status, answer = self.post(path, body)
+        assert status == 200, answer
+        return answer
+
+    def error(self, path: str, body: Json, status: int = 400) -> str:
+        """The message of a refusal, which must have the error shape and no stack text."""
+        got, answer = self.post(path, body)
+        assert got == status, answer
+        error = answer["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        message: str = error["message"]
+        assert "Traceback" not in message
+        return message
+
+    def prompt(self, path: str, body: Json) -> str:
+        """The rendered prompt, as text with its special tokens."""
+        answer = self.ok(path, body)
+        rendered = answer[0] if isinstance(answer, list) else answer
+        text: str = self.ok("/detokenize", {"tokens": rendered["token_ids"]})["prompt"]
+        return text
+
+    def one(self, output: str | Sequence[int], request: Json = None, /, finish: str = "stop", **fields: Json) -> Answer:
+        """A one-shot chat answer for the output."""
+        ids = self.ids(output) if isinstance(output, str) else list(output)
+        choice = {"index": 0, "token_ids": ids, "finish_reason": finish, **fields.pop("choice", {})}
+        response = {"request_id": "r", "choices": [choice], **fields.pop("response", {})}
+        body = self.ok(CHAT, {"generate_response": response, "chat_request": request or user(), **fields})
+        choice = body["choices"][0]
+        message = choice["message"]
+        return Answer(
+            message["content"],
+            message["reasoning"],
+            [(c["function"]["name"], c["function"]["arguments"]) for c in message.get("tool_calls") or []],
+            choice["finish_reason"],
+            body["usage"],
+            (choice["logprobs"] or {}).get("content") or [],
+            [body],
+        )
+
+    def stream(
+        self,
+        output: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
+        request: Json = None,
+        /,
+        size: int | None = 1,
+        finish: str = "stop",
+        prompt: str = "",
+        logprobs: bool = False,
+        **fields: Json,
+    ) -> Answer:
+        """A streamed chat answer, cut every `size` tokens, or as the texts or ids of a list are."""
+        chunks = self.chunks(output, size, finish, logprobs)
+        return joined(
+            self.call_each(CHAT, chunks, chat_request=request or user(), prompt_token_ids=self.ids(prompt), **fields)
+        )
+
+    def chunks(
+        self,
+        output: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
+        size: int | None,
+        finish: str,
+        logprobs: bool = False,
+    ) -> list[Json]:
+        parts = self._parts(output, size)
+        made: list[Json] = []
+        for part in parts:
+            choice: Json = {"index": 0, "token_ids": part, "finish_reason": None}
+            if logprobs:
+                choice["logprobs"] = {"content": [{"token_id": i, "logprob": -0.5, "rank": 1} for i in part]}
+            made.append({"request_id": "r", "choices": [choice]})
+        made[-1]["choices"][0]["finish_reason"] = finish
+        return made
+
+    def _parts(
+        self, output: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]], size: int | None
+    ) -> list[list[int]]:
+        if isinstance(output, str):
+            ids = self.ids(output)
+        elif all(isinstance(one, int) for one in output):
+            ids = list(output)  # type: ignore[arg-type]
+        else:
+            return [self.ids(one) if isinstance(one, str) else list(one) for one in output]  # type: ignore[arg-type]
+        step = size or len(ids)
+        return [ids[at : at + step] for at in range(0, len(ids), step)]
+
+    def call_each(self, path: str, chunks: Iterable[Json], **fields: Json) -> list[Json]:
+        """The chunks that the calls of a stream answer, each choice with a state of its own."""
+        states: dict[int, Json] = {}
+        answers = []
+        for chunk in chunks:
+            index = chunk["choices"][0]["index"] if chunk["choices"] else 0
+            body = {"stream": True, "generate_chunk": chunk, "stream_state": states.get(index), **fields}
+            answer = self.ok(path, body)
+            states[index] = answer["stream_state"]
+            answers.append(answer["chunk"])
+        return answers
+
+    def every_way(
+        self,
+        output: str,
+        request: Json = None,
+        /,
+        finish: str = "stop",
+        prompt: str = "",
+        sizes: Iterable[int | None] = SIZES,
+    ) -> dict[str, Answer]:
+        """The one-shot answer and the streamed ones, by name."""
+        answers = {"one": self.one(output, request, finish=finish)}
+        for size in sizes:
+            answers[f"stream {size or 'whole'}"] = self.stream(output, request, size=size, finish=finish, prompt=prompt)
+        return answers
+
+    def text(self, output: str | Sequence[int], size: int | None, finish: str = "stop") -> str:
+        """A streamed completion's text; `size` 0: one-shot."""
+        if size == 0:
+            ids = self.ids(output) if isinstance(output, str) else list(output)
+            response = {"request_id": "r", "choices": [{"index": 0, "token_ids": ids, "finish_reason": finish}]}
+            whole: str = self.ok(COMPLETIONS, {"generate_responses": [response]})["choices"][0]["text"]
+            return whole
+        answers = self.call_each(COMPLETIONS, self.chunks(output, size, finish))
+        return "".join(choice["text"] for chunk in answers for choice in chunk["choices"])
+
+
+def joined(chunks: list[Json], index: int = 0) -> Answer:
+    """The deltas of one choice put together, as a client does. No delta is None; a call is known by its index."""
+    answer = Answer(raw=chunks)
+    calls: dict[int, list[str]] = {}
+    for chunk in chunks:
+        answer.usage = chunk.get("usage") or answer.usage
+        for choice in chunk["choices"]:
+            if choice["index"] != index:
+                continue
+            delta = choice["delta"]
+            if delta.get("content") is not None:
+                answer.content = (answer.content or "") + delta["content"]
+            if delta.get("reasoning") is not None:
+                answer.reasoning = (answer.reasoning or "") + delta["reasoning"]
+            for call in delta.get("tool_calls") or []:
+                known = calls.setdefault(call["index"], ["", ""])
+                function = call.get("function") or {}
+                known[0] += function.get("name") or ""
+                known[1] += function.get("arguments") or ""
+            answer.finish = choice["finish_reason"] or answer.finish
+            answer.logprobs += (choice["logprobs"] or {}).get("content") or []
+    answer.calls = [(name, arguments) for name, arguments in calls.values()]
+    return answer
+
+
+class Services:
+    """The configurations in use; the one before is stopped first, so that one model is in memory."""
+
+    def __init__(self, models_dir: Path) -> None:
+        self._models_dir = models_dir
+        self._stack = ExitStack()
+        self._current: tuple[Server, Service] | None = None
+
+    def get(self, model: str, tools: str | None = None, reasoning: str | None = None, **more: Json) -> Service:
+        server: Server = {"model": model, **more}
+        if tools:
+            server |= {"tool_call_parser": tools, "enable_auto_tool_choice": True}
+        if reasoning:
+            server["reasoning_parser"] = reasoning
+        if self._current is None or self._current[0] != server:
+            self.close()
+            application = InProcess(make_app(server, self._models_dir))
+            self._stack.callback(application.close)
+            self._current = server, Service(application, model)
+        return self._current[1]
+
+    def close(self) -> None:
+        self._current = None
+        self._stack.close()

@@ -7,7 +7,7 @@ SAM := .venv-sam
 VLLM := .venv-vllm
 SLICE_SOURCES := $(shell find infra/slice -name '*.py' -o -name '*.txt' 2>/dev/null) requirements/vllm.txt
 
-.PHONY: setup sam demo demo-vllm test lint format bench package deploy parity lock clean
+.PHONY: setup sam demo demo-vllm test lint format bench package deploy parity fuzz lock clean
 
 setup: $(STAMP)
 
@@ -52,6 +52,19 @@ $(VLLM)/.stamp: examples/vllm_engine/requirements.txt
 	$(VLLM)/bin/python -m pip install -q --disable-pip-version-check -r $<
 	$(VLLM)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	@touch $@
+
+# Full vLLM beside ours: the engine's environment with what vLLM's newer version wants besides, and the published wheel.
+# DERENDER_VLLM_PYTHON (and DERENDER_VLLM_PYTHONPATH) name another environment, which is then used as it is.
+parity: setup $(if $(DERENDER_VLLM_PYTHON),,$(VLLM)/.parity)
+	$(BIN)/python -m infra.parity $(ARGS)
+
+$(VLLM)/.parity: $(VLLM)/.stamp infra/parity/requirements.txt
+	$(VLLM)/bin/python -m pip install -q --disable-pip-version-check -r infra/parity/requirements.txt
+	@touch $@
+
+# Hostile requests, hours if wanted: make fuzz ARGS="--requests 1000000 --seconds 20000 --seed 7"
+fuzz: setup
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

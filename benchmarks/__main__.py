@@ -18,7 +18,7 @@ from rich.table import Table
 from benchmarks.setups import ROOT
 
 # In the order of the tables; each module has run() -> rows.
-NAMES = ("cold_start", "one_shot", "streaming", "lambda_cold_start", "lambda_warm", "lambda_cost")
+NAMES = ("cold_start", "one_shot", "streaming", "relay", "lambda_cold_start", "lambda_warm", "lambda_cost")
 RESULTS = ROOT / "benchmarks" / "results"
 
 

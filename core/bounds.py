@@ -7,8 +7,9 @@ hold (``docs/compatibility.md``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from core.errors import BadRequest
 from core.protocol.derender import StreamState
@@ -17,6 +18,8 @@ from core.protocol.engine import GenerateChunk, GenerateResponse, LogProbs
 MAX_TOKEN_ID = 2**32 - 1
 # Token counts are only added up and shown; beyond this they are not counts.
 MAX_COUNT = 2**53
+# Each costs pydantic about 50 microseconds and can cost a client two bytes: six megabytes of them would take minutes.
+MAX_ODD_PARTS = 1000
 
 
 @dataclass(frozen=True)
@@ -132,3 +135,24 @@ def check_count(count: int | None, where: str) -> None:
     """
     if count is not None and not 0 <= count <= MAX_COUNT:
         raise BadRequest(f"{where} must be a token count between 0 and {MAX_COUNT}, not {count}", where)
+
+
+def check_content_parts(body: Mapping[str, Any]) -> None:
+    """Bound the parts of a chat's messages that are neither text nor an object, before vLLM's types read them.
+
+    vLLM has no such limit: its union of part types tries every branch on each of them.
+
+    Raises:
+        BadRequest: there are more than ``MAX_ODD_PARTS``.
+    """
+    messages = body.get("messages")
+    odd = 0
+    for message in messages if isinstance(messages, list) else ():
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, list):
+            odd += sum(not isinstance(part, str | dict) for part in content)
+    if odd > MAX_ODD_PARTS:
+        raise BadRequest(
+            f"messages hold {odd} content parts that are neither text nor an object; at most {MAX_ODD_PARTS} are read",
+            "messages",
+        )

@@ -8,6 +8,7 @@ server; a Lambda function asks for its own part of the routes.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -48,6 +49,9 @@ def create_app(settings: Settings, functions: tuple[str, ...] = FUNCTIONS) -> Fa
     Raises:
         ConfigurationError: the settings or the model cannot work.
     """
+    # vLLM's own loggers quote what a parser or a template could not read, that is outputs and prompts: they are
+    # silent unless the operator asks for them by vLLM's own variable. It is read when vLLM is first imported.
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "CRITICAL")
     relays = "relay" in functions and bool(settings.engine_url)
     loader = ModelLoader(settings, encodes="render" in functions or relays)
     loader.load()

@@ -30,7 +30,7 @@ ABORT = "/inference/v1/abort_requests"
 # Engines name their requests so (vLLM); a request that has not answered yet is aborted by this guess.
 _ENGINE_PREFIX = "generate-tokens-"
 _CONNECT_SECONDS = 5.0
-_ABORT_SECONDS = 3.0
+_ABORT_SECONDS = 2.0
 # An engine that could not be used is the last choice for this long.
 _SET_ASIDE_SECONDS = 10.0
 _MAX_ERROR_BYTES = 64 * 1024
@@ -38,6 +38,9 @@ _MAX_ANSWER_BYTES = 256 * 1024 * 1024
 _MAX_CONNECTIONS = 1000
 _KEPT_CONNECTIONS = 100
 _KEPT_SECONDS = 30.0
+
+
+Aborts = set[asyncio.Future[None]]
 
 
 class EngineClient:
@@ -83,20 +86,24 @@ class EngineClient:
                 first chunk only when no other engine could do better.
         """
         failure: RequestError = EngineUnavailable("no engine is configured")
-        for url in self._candidates():
-            begun = False
-            try:
-                async with aclosing(_Call(self._http, url, request, self._timeout).chunks()) as batches:
-                    async for batch in batches:
-                        begun = True
-                        yield batch
-                return
-            except EngineError as exc:
-                if begun:
-                    raise
-                failure = exc
-                self._note_failure(url, exc)
-        raise failure
+        aborts: Aborts = set()
+        try:
+            for url in self._candidates():
+                begun = False
+                try:
+                    async with aclosing(_Call(self._http, url, request, self._timeout, aborts).chunks()) as batches:
+                        async for batch in batches:
+                            begun = True
+                            yield batch
+                    return
+                except EngineError as exc:
+                    if begun:
+                        raise
+                    failure = exc
+                    self._note_failure(url, exc)
+            raise failure
+        finally:
+            await _settled(aborts)
 
     async def whole(self, request: dict[str, Any]) -> GenerateResponse:
         """One answer in one piece.
@@ -105,13 +112,17 @@ class EngineClient:
             RequestError: as :meth:`stream`.
         """
         failure: RequestError = EngineUnavailable("no engine is configured")
-        for url in self._candidates():
-            try:
-                return await _Call(self._http, url, request, self._timeout).response()
-            except EngineError as exc:
-                failure = exc
-                self._note_failure(url, exc)
-        raise failure
+        aborts: Aborts = set()
+        try:
+            for url in self._candidates():
+                try:
+                    return await _Call(self._http, url, request, self._timeout, aborts).response()
+                except EngineError as exc:
+                    failure = exc
+                    self._note_failure(url, exc)
+            raise failure
+        finally:
+            await _settled(aborts)
 
     def _candidates(self) -> Iterator[str]:
         """The engines to try: in the order given, those set aside last."""
@@ -127,9 +138,12 @@ class EngineClient:
 
 
 class _Call:
-    """One request to one engine."""
+    """One request to one engine. What it leaves unfinished there is ended by a task of ``aborts``."""
 
-    def __init__(self, http: httpx.AsyncClient, url: str, request: dict[str, Any], timeout: float) -> None:
+    def __init__(
+        self, http: httpx.AsyncClient, url: str, request: dict[str, Any], timeout: float, aborts: Aborts
+    ) -> None:
+        self._aborts = aborts
         self._http = http
         self._url = url
         self._body = orjson.dumps(request)
@@ -243,8 +257,8 @@ class _Call:
             if response is not None:
                 await response.aclose()
             return
-        # Whoever is being cancelled waits for it, and where that is cut short it still goes on.
-        await asyncio.shield(asyncio.ensure_future(self._abandon(response)))
+        # The next engine need not wait for this one.
+        self._aborts.add(asyncio.ensure_future(self._abandon(response)))
 
     async def _abandon(self, response: httpx.Response | None) -> None:
         with suppress(httpx.HTTPError, TimeoutError):
@@ -252,6 +266,15 @@ class _Call:
                 if response is not None:
                     await response.aclose()
                 await self._http.post(self._url + ABORT, content=orjson.dumps({"request_ids": self._ids}))
+
+
+async def _settled(aborts: Aborts) -> None:
+    """Wait until the engines were told: after the answer a function is frozen.
+
+    They are told even where this wait is cut short.
+    """
+    if aborts:
+        await asyncio.shield(asyncio.wait(aborts))
 
 
 async def _blocks(response: httpx.Response) -> AsyncGenerator[bytes, None]:

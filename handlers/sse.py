@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from typing import Any
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from core.errors import RequestError
 from handlers.logs import write_fault
@@ -87,6 +88,10 @@ async def unless_gone(request: Request, work: Any) -> Any:
         await _stop(task, gone)
 
 
+class _ClientLeft(Exception):
+    """The client has left in the middle of a block."""
+
+
 class EventStream(Response):
     """A streamed response. ``first`` is the source's first block, ``gone`` is done when the client has left.
 
@@ -128,7 +133,7 @@ class EventStream(Response):
 
     async def _pump(self, send: Send, path: str) -> None:
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await self._send(send, {"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             try:
                 await self._write(send, await self._first)
                 async for block in self._source:
@@ -138,21 +143,27 @@ class EventStream(Response):
             except RequestError as exc:
                 self.status_code = exc.status
                 await self._write(send, event(exc.body()) + DONE)
-            except OSError:
+            except _ClientLeft:
                 raise
             except Exception as exc:
                 write_fault(exc, path)
                 self.status_code = 500
                 await self._write(send, b"data: " + bytes(internal_error().body) + b"\n\n" + DONE)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except OSError:
-            pass  # the client has left in the middle of a block
+            await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
+        except _ClientLeft:
+            pass
 
     async def _write(self, send: Send, block: bytes) -> None:
         self._sending = True
-        await send({"type": "http.response.body", "body": block, "more_body": True})
+        await self._send(send, {"type": "http.response.body", "body": block, "more_body": True})
         self._sending = False
         self._last = asyncio.get_running_loop().time()
+
+    async def _send(self, send: Send, message: Message) -> None:
+        try:
+            await send(message)
+        except OSError as exc:
+            raise _ClientLeft from exc
 
     async def _beat(self, send: Send) -> None:
         """Send a comment whenever nothing went out for the interval."""
@@ -163,7 +174,8 @@ class EventStream(Response):
         while True:
             await asyncio.sleep(max(self._last + self._keep_alive - now(), 0.001))
             if now() - self._last >= self._keep_alive and not self._sending:
-                await self._write(send, KEEP_ALIVE)
+                with suppress(_ClientLeft):
+                    await self._write(send, KEEP_ALIVE)
 
 
 async def _client_gone(request: Request) -> None:

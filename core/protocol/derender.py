@@ -26,6 +26,8 @@ MAX_LOGPROB_CONTEXT = 4
 # Gathering pays off within a few dozen chunks; more in one call is not a stream any more.
 MAX_CHUNKS = 4096
 _MAX_ERRORS = 20
+# pydantic cannot be asked for the first few only: collecting millions takes longer than validating did.
+_MAX_COLLECTED = 5000
 _STREAM_TRUE = re.compile(rb'"stream"\s*:\s*(?:true|1)')
 
 
@@ -164,6 +166,8 @@ def parse_derender(body: bytes, once: type[_Once], chunk: type[_Chunk]) -> _Once
                 return form.model_validate_json(body)  # type: ignore[return-value]
         except ValidationError as exc:
             errors.append(exc)
+            if exc.error_count() > _MAX_COLLECTED:
+                raise schema_error(exc) from exc
             if not any(error["loc"][:1] == ("stream",) for error in exc.errors(include_url=False, include_input=False)):
                 raise schema_error(exc) from exc
     # Neither form takes this ``stream``.
@@ -188,6 +192,8 @@ def _collector_paused() -> Iterator[None]:
 
 def schema_error(exc: ValidationError, prefix: str = "body") -> SchemaError:
     """A validation error in the form of vLLM's answers: one line a fault, ``param`` the first field."""
+    if exc.error_count() > _MAX_COLLECTED:
+        return SchemaError(f"{exc.error_count()} validation errors: too many to list", prefix)
     found = exc.errors(include_url=False, include_context=False)
     lines = []
     for error in found[:_MAX_ERRORS]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.errors import InvalidState
 from core.parsing.checkpoint import InvalidCheckpoint, Limits, pack, read_prompt, restore, snapshot, unpack
 from core.parsing.live import LiveStream
 
-_PARAM = "stream_state.checkpoint"
 _MAX_LENGTH = 2**32
 
 
@@ -40,17 +38,14 @@ def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> Lengths:
     """Bring a fresh live stream to where the checkpoint was written.
 
     Raises:
-        InvalidState: the text is damaged, or not of this parser and request.
+        InvalidCheckpoint: the text is damaged, or not of this parser and request.
     """
-    try:
-        data = unpack(text, Limits.of_model_len(max_model_len))
-        if len(data) != 3:
-            raise InvalidCheckpoint("it is not a checkpoint")
-        prompt, output, saved = data
-        for length in (prompt, output):
-            if type(length) is not int or not 0 <= length < _MAX_LENGTH:
-                raise InvalidCheckpoint("a length is no length")
-        restore(live.processor, saved)
-    except InvalidCheckpoint as exc:
-        raise InvalidState(f"checkpoint cannot be used: {exc}", _PARAM) from exc
+    data = unpack(text, Limits.of_model_len(max_model_len))
+    if len(data) != 3:
+        raise InvalidCheckpoint("it is not a checkpoint")
+    prompt, output, saved = data
+    for length in (prompt, output):
+        if type(length) is not int or not 0 <= length < _MAX_LENGTH:
+            raise InvalidCheckpoint("a length is no length")
+    restore(live.processor, saved)
     return Lengths(prompt, output)

@@ -101,7 +101,7 @@ def test_a_slow_engine_is_waited_for(start: Callable[..., Setup]) -> None:
     setup = start(engine_timeout=5, sse_keep_alive_interval=0.2)
     for question in ("is slow to begin", "is slow later"):
         answer = httpx.post(setup.url + PATH, json=body(question, stream=True), timeout=10)
-        assert 2 <= answer.text.count(": keep-alive\n\n") <= 4, question
+        assert answer.text.count(": keep-alive\n\n") >= 2, question
         chunks = events_of(answer.text)
         text = "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks)
         assert text.startswith("1, 2, 3, 4, 5")
@@ -147,15 +147,15 @@ def test_an_engine_that_failed_is_the_last_choice_for_a_while(
     with (
         _silent_port() as (bad, accepted),
         serving(create_engine_app(make_engine())) as fine,
-        serving(make_relay(bad, fine, engine_timeout=0.4)) as url,
+        serving(make_relay(bad, fine, engine_timeout=1.5)) as url,
     ):
         durations = []
         for _ in range(3):
             began = time.monotonic()
             client_of(url).chat.completions.create(**body("Hello"))
             durations.append(time.monotonic() - began)
-    assert durations[0] > 0.4
-    assert max(durations[1:]) < 0.4
+    assert durations[0] > 1.5
+    assert max(durations[1:]) < 1.5
     assert accepted[0] <= 2  # the call and its abort
 
 

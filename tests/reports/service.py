@@ -3,14 +3,16 @@
 It must never decide what is right: the tests do.
 """
 
+import gc
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from core.bundle.folder import FolderFiles
+from core.tokenizer import Tokenizer, load_tokenizer
 from tests.golden.application import InProcess, make_app
-from tests.golden.corpus import Json, Server
+from tests.golden.corpus import Json, Server, server_key
 from tests.golden.replay import JSON_HEADERS
 
 CHAT = "/v1/chat/completions/derender"
@@ -19,6 +21,10 @@ RENDER_CHAT = "/v1/chat/completions/render"
 RENDER_COMPLETIONS = "/v1/completions/render"
 SIZES = (1, 2, 3, 5, None)
 """Tokens in a chunk of a stream; None: all in one."""
+
+
+Output = str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]]
+"""An output: its text or ids, to be cut every so many tokens, or a list with the text or ids of each chunk."""
 
 
 @dataclass
@@ -50,9 +56,10 @@ def user(text: str = "hi", **fields: Json) -> Json:
 class Service:
     """One configuration of the service, in this process."""
 
-    def __init__(self, application: InProcess, name: str) -> None:
+    def __init__(self, application: InProcess, name: str, tokenizer: Tokenizer) -> None:
         self._application = application
         self._name = name
+        self._tokenizer = tokenizer
 
     def post(self, path: str, body: Json) -> tuple[int, Json]:
         for key in ("chat_request", "completion_request"):
@@ -63,10 +70,7 @@ class Service:
         return self._application.call("POST", path, json.dumps(body).encode(), JSON_HEADERS)
 
     def ids(self, text: str) -> list[int]:
-        status, body = self.post("/tokenize", {"prompt": text, "add_special_tokens": False})
-        assert status == 200, body
-        tokens: list[int] = body["tokens"]
-        return tokens
+        return self._tokenizer.encode(text, add_special_tokens=False)
 
     def ok(self, path: str, body: Json) -> Json:
         status, answer = self.post(path, body)
@@ -110,7 +114,7 @@ class Service:
 
     def stream(
         self,
-        output: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
+        output: Output,
         request: Json = None,
         /,
         size: int | None = 1,
@@ -127,7 +131,7 @@ class Service:
 
     def chunks(
         self,
-        output: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
+        output: Output,
         size: int | None,
         finish: str,
         logprobs: bool = False,
@@ -142,9 +146,7 @@ class Service:
         made[-1]["choices"][0]["finish_reason"] = finish
         return made
 
-    def _parts(
-        self, output: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]], size: int | None
-    ) -> list[list[int]]:
+    def _parts(self, output: Output, size: int | None) -> list[list[int]]:
         if isinstance(output, str):
             ids = self.ids(output)
         elif all(isinstance(one, int) for one in output):
@@ -166,20 +168,23 @@ class Service:
             answers.append(answer["chunk"])
         return answers
 
-    def every_way(
+    def streams(
         self,
-        output: str,
+        output: str | Sequence[int],
         request: Json = None,
         /,
         finish: str = "stop",
         prompt: str = "",
         sizes: Iterable[int | None] = SIZES,
-    ) -> dict[str, Answer]:
-        """The one-shot answer and the streamed ones, by name."""
-        answers = {"one": self.one(output, request, finish=finish)}
-        for size in sizes:
-            answers[f"stream {size or 'whole'}"] = self.stream(output, request, size=size, finish=finish, prompt=prompt)
-        return answers
+    ) -> list[Answer]:
+        """The streamed answers, one for each size of a chunk."""
+        return [self.stream(output, request, size=size, finish=finish, prompt=prompt) for size in sizes]
+
+    def every_way(
+        self, output: str | Sequence[int], request: Json = None, /, finish: str = "stop", prompt: str = ""
+    ) -> list[Answer]:
+        """The one-shot answer and the streamed ones."""
+        return [self.one(output, request, finish=finish), *self.streams(output, request, finish, prompt)]
 
     def text(self, output: str | Sequence[int], size: int | None, finish: str = "stop") -> str:
         """A streamed completion's text; `size` 0: one-shot."""
@@ -218,26 +223,36 @@ def joined(chunks: list[Json], index: int = 0) -> Answer:
 
 
 class Services:
-    """The configurations in use; the one before is stopped first, so that one model is in memory."""
+    """The configurations in use; the one that was used least recently is stopped for a new one, to bound memory."""
 
-    def __init__(self, models_dir: Path) -> None:
+    def __init__(self, models_dir: Path, most: int = 6) -> None:
         self._models_dir = models_dir
-        self._stack = ExitStack()
-        self._current: tuple[Server, Service] | None = None
+        self._most = most
+        self._running: dict[str, tuple[InProcess, Service]] = {}
+        # Apart from the services: what encodes takes long to load, and most of them never need it.
+        self._tokenizers: dict[str, Tokenizer] = {}
 
-    def get(self, model: str, tools: str | None = None, reasoning: str | None = None, **more: Json) -> Service:
-        server: Server = {"model": model, **more}
+    def get(self, model: str, tools: str | None = None, reasoning: str | None = None) -> Service:
+        server: Server = {"model": model}
         if tools:
             server |= {"tool_call_parser": tools, "enable_auto_tool_choice": True}
         if reasoning:
             server["reasoning_parser"] = reasoning
-        if self._current is None or self._current[0] != server:
-            self.close()
+        key = server_key(server)
+        if key not in self._running:
+            while len(self._running) >= self._most:
+                self._stop(next(iter(self._running)))
             application = InProcess(make_app(server, self._models_dir))
-            self._stack.callback(application.close)
-            self._current = server, Service(application, model)
-        return self._current[1]
+            if model not in self._tokenizers:
+                self._tokenizers[model] = load_tokenizer(FolderFiles(self._models_dir / model))
+            self._running[key] = application, Service(application, model, self._tokenizers[model])
+        self._running[key] = self._running.pop(key)
+        return self._running[key][1]
 
     def close(self) -> None:
-        self._current = None
-        self._stack.close()
+        for key in list(self._running):
+            self._stop(key)
+
+    def _stop(self, key: str) -> None:
+        self._running.pop(key)[0].close()
+        gc.collect()  # an application is a web of references, and holds its model

@@ -2,8 +2,8 @@
 
 from functools import wraps
 
-# A process serves one deployment: a handful of configurations and one tokenizer. More than this is tests.
-_MOST = 64
+# A process serves one deployment: two configurations and one tokenizer. More than this is tests.
+_MOST = 8
 
 
 def memoized(function):

@@ -1,0 +1,144 @@
+"""The short run of the fuzzer, and proof that it finds what it is for. `python -m tests.fuzz` is the long one."""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fuzz import openapi, threads
+from tests.fuzz.__main__ import configurations
+from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Request, Tally
+from tests.fuzz.generators import CHAT, Generator
+
+pytestmark = pytest.mark.xdist_group("fuzz")
+
+PLAIN = {"model": "qwen3"}
+HERMES = {"model": "qwen3", "tool_call_parser": "hermes", "enable_auto_tool_choice": True, "reasoning_parser": "qwen3"}
+PARSERS = ("hermes", "llama3_json", "deepseek_v31", "qwen3_coder", "openai", "minimax_m2")
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """vLLM's parsers log a stack for every output that they cannot read."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def described(tally: Tally) -> list[str]:
+    return [f"{fault.why}: {fault.request} {fault.server}"[:2000] for fault in tally.faults]
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_altered_requests(parser: str, models_dir: Path) -> None:
+    server, cases = next(one for one in configurations() if one[0].get("tool_call_parser") == parser)
+    tally = Tally()
+    deployment = Deployment(server, models_dir, tally)
+    for request in islice(Generator(deployment, cases, seed=1, streams=2), 200):
+        deployment.send(request)
+    deployment.close()
+    assert not described(tally)
+    assert tally.growth < GROWTH_BYTES
+    # Not only refusals, and not only answers: else the requests would be too wild or too tame.
+    assert min(tally.statuses[200], tally.statuses[400]) > 30
+
+
+def test_the_openapi_document(models_dir: Path) -> None:
+    tally = Tally()
+    deployment = Deployment(PLAIN, models_dir, tally)
+    openapi.run(deployment, 48, number=1)
+    deployment.close()
+    assert not described(tally)
+    assert min(tally.kinds["openapi positive"], tally.kinds["openapi negative"]) > 15
+
+
+def test_thirty_two_threads(models_dir: Path) -> None:
+    calls, wrong = threads.differences(HERMES, models_dir, threads=32, rounds=1, cases=4)
+    assert calls == 32 * 16
+    assert not wrong
+
+
+@pytest.fixture
+def broken(models_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes a deployment whose /detokenize does what it is given."""
+    from handlers import derender_endpoints
+
+    def make(endpoint: Any) -> Deployment:
+        monkeypatch.setattr(derender_endpoints, "detokenize", endpoint)
+        monkeypatch.setattr("tests.fuzz.deployment.CPU_SECONDS", 0.2)
+        return Deployment(PLAIN, models_dir, Tally())
+
+    return make
+
+
+def test_a_fault_and_a_hang_are_found_and_kept(broken: Any, tmp_path: Path) -> None:
+    def fails(*given: Any) -> Any:
+        raise KeyError("x")
+
+    def hangs(*given: Any) -> Any:
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            pass
+
+    request = Request("x", "POST", "/detokenize", b"{}", {"content-type": "application/json"})
+    for endpoint, why in ((fails, "status 500"), (hangs, "s of CPU")):
+        deployment = broken(endpoint)
+        assert deployment.send(request) is None
+        (fault,) = deployment.tally.faults
+        assert why in fault.why
+        assert fault.save(tmp_path / "kept").read_text()
+        deployment.close()
+
+
+# Found by the long run: each such part costs vLLM's types 50 microseconds, so these took 5 seconds of CPU.
+@pytest.mark.parametrize("kind", ["render", "derender"])
+@pytest.mark.parametrize("part", [2**32 - 1, None, []])
+def test_odd_content_parts_are_cheap(kind: str, part: Any, models_dir: Path) -> None:
+    chat: Any = {"model": "qwen3", "messages": [{"role": "user", "content": [part] * 50_000}]}
+    paths = {"render": "/v1/chat/completions/render", "derender": CHAT}
+    answer = {"request_id": "r", "choices": [{"index": 0, "token_ids": [9707], "finish_reason": "stop"}]}
+    body = {"generate_response": answer, "chat_request": chat} if kind == "derender" else chat
+    raw = json.dumps(body).encode()
+    tally = Tally()
+    deployment = Deployment(HERMES, models_dir, tally)
+    request = Request("x", "POST", paths[kind], raw, {"content-type": "application/json"})
+    deployment.send(request)  # the first also pays for imports
+    tally.slowest = 0.0
+    answered = deployment.send(request)
+    deployment.close()
+    assert not described(tally)
+    assert answered is not None
+    assert answered[0] == 400
+    assert "content parts" in answered[1]["error"]["message"]
+    assert tally.slowest < 1
+
+
+# Found by the same: the answer named twenty faults, but all of them were collected first.
+@pytest.mark.parametrize("place", ["chat_request", "generate_response", "generate_chunk"])
+def test_many_schema_errors_are_cheap(place: str, models_dir: Path) -> None:
+    body: dict[str, Any] = {"chat_request": {"model": "qwen3", "messages": [{}]}}
+    answer: dict[str, Any] = {
+        "request_id": "r",
+        "choices": [{"index": 0, "token_ids": [9707], "finish_reason": "stop"}],
+    }
+    if place == "chat_request":
+        body |= {"generate_response": answer}
+        body[place]["messages"] = [{}] * 20_000
+    else:
+        body |= {place: {**answer, "choices": [{}] * 20_000}, "stream": place == "generate_chunk"}
+    tally = Tally()
+    deployment = Deployment(HERMES, models_dir, tally)
+    request = Request("x", "POST", CHAT, json.dumps(body).encode(), {"content-type": "application/json"})
+    deployment.send(request)
+    tally.slowest = 0.0
+    answered = deployment.send(request)
+    deployment.close()
+    assert answered is not None
+    assert answered[0] == 400
+    assert "too many to list" in answered[1]["error"]["message"]
+    assert tally.slowest < 1

@@ -1,0 +1,87 @@
+"""docs/reports.md accounts for every public report, and the tests that it names exist. Reports of class h that no
+other test covers are here."""
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mangum import Mangum
+
+from handlers.app import create_app
+from handlers.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+IDS = """
+a02 a04 a06 a07 a08 a09 a10 a11 b01 b04 b05 b06 b07 b09 c01 c03 c04 c05 c07 c10 c11 c12 c13 c14 c15 c16 c17 c18 c19 c21
+c22 c23 c24 c25 d01 d02 d04 d05 d07 d08 d09 d10 d11 e01 e02 e03 e04 e06 e08 e09 f01 f02 f04 f05 f06 f07 f09 f10 g01 g02
+g03 g05 g06 g08 g09 g10 g11 h01 h02 h03 h04 h05 h07 h08
+"""
+VERDICTS = {"right", "fixed", "vLLM's own"}
+ROW = re.compile(r"^\| \[(\w+)\]\(https://[^)]+\) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+TEST = re.compile(r"`([\w/]+\.py)::(\w+)`")
+
+
+def rows() -> list[tuple[str, str, str, str]]:
+    return ROW.findall((ROOT / "docs" / "reports.md").read_text())
+
+
+def test_every_report_is_accounted_for() -> None:
+    assert [row[0] for row in rows()] == IDS.split()
+    assert {row[2] for row in rows()} == VERDICTS
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+def test_the_tests_of_a_report_exist(row: tuple[str, str, str, str]) -> None:
+    tests = TEST.findall(row[3])
+    assert tests
+    for path, name in tests:
+        assert f"def {name}(" in (ROOT / "tests" / path).read_text(), (path, name)
+
+
+@pytest.fixture(scope="module")
+def handler(models_dir: Path) -> Mangum:
+    settings = Settings(model=str(models_dir / "qwen3"), served_model_name=("qwen3",))
+    return Mangum(create_app(settings, functions=("derender",)), lifespan="off")
+
+
+@pytest.mark.parametrize("accepted", ["gzip", "identity"])
+@pytest.mark.parametrize("tokens", [1, 5000])
+def test_h01_an_answer_is_json_text_whatever_the_client_accepts(handler: Mangum, accepted: str, tokens: int) -> None:
+    choice = {"index": 0, "token_ids": [9707] * tokens, "finish_reason": "stop"}
+    body = json.dumps({"generate_response": {"request_id": "r", "choices": [choice]}})
+    path = "/v1/chat/completions/derender"
+    http = {"method": "POST", "path": path, "sourceIp": "127.0.0.1", "protocol": "HTTP/1.1"}
+    event: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json", "accept-encoding": accepted},
+        "requestContext": {"http": http, "requestId": "r", "stage": "$default"},
+        "body": base64.b64encode(body.encode()).decode(),
+        "isBase64Encoded": True,
+    }
+    answer: Any = handler(event, None)  # type: ignore[arg-type]
+    assert (answer["statusCode"], answer["isBase64Encoded"]) == (200, False)
+    assert "content-encoding" not in answer["headers"]
+    assert json.loads(answer["body"])["choices"][0]["message"]["content"] == "Hello" * tokens
+
+
+def test_h04_one_process_answers_again_and_again(handler: Mangum) -> None:
+    """No event loop is there before, between or after the calls; the model is loaded once."""
+    http = {"method": "GET", "path": "/v1/models", "sourceIp": "127.0.0.1", "protocol": "HTTP/1.1"}
+    event: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": "/v1/models",
+        "rawQueryString": "",
+        "headers": {},
+        "requestContext": {"http": http, "requestId": "r", "stage": "$default"},
+        "isBase64Encoded": False,
+    }
+    for _ in range(3):
+        answer: Any = handler(event, None)  # type: ignore[arg-type]
+        assert answer["statusCode"] == 200

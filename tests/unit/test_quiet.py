@@ -1,0 +1,37 @@
+"""What a parser or a template cannot read never reaches the log."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from mangum import Mangum
+from handlers.app import create_app
+from handlers.settings import Settings
+from tests.unit.test_handlers import CHAT, event_v2
+app = create_app(Settings(model=sys.argv[1], tool_call_parser="hermes", enable_auto_tool_choice=True))
+handler = Mangum(app, lifespan="off")
+from tokenizers import Tokenizer
+ids = Tokenizer.from_file(sys.argv[1] + "/tokenizer.json").encode('<tool_call>\\n{"name": secret, }\\n</tool_call>').ids
+request = {"messages": [{"role": "user", "content": "secret"}], "tools": [{"type": "function", "function": {"name": "f"}}]}
+answer = {"request_id": "r", "choices": [{"index": 0, "token_ids": ids}]}
+body = {"generate_response": answer, "chat_request": request}
+headers = {"content-type": "application/json"}
+assert handler(event_v2("POST", CHAT, json.dumps(body), headers, False), None)["statusCode"] == 200
+bad = {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "secret"}}]}]}
+path = "/v1/chat/completions/render"
+assert handler(event_v2("POST", path, json.dumps(bad), headers, False), None)["statusCode"] == 400
+"""
+
+
+def test_nothing_of_a_request_is_printed(models_dir: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(models_dir / "qwen3")],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "secret" not in done.stdout + done.stderr

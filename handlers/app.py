@@ -8,7 +8,7 @@ server; a Lambda function asks for its own part of the routes.
 
 from __future__ import annotations
 
-import os
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -50,8 +50,8 @@ def create_app(settings: Settings, functions: tuple[str, ...] = FUNCTIONS) -> Fa
         ConfigurationError: the settings or the model cannot work.
     """
     # vLLM's own loggers quote what a parser or a template could not read, that is outputs and prompts: they are
-    # silent unless the operator asks for them by vLLM's own variable. It is read when vLLM is first imported.
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "CRITICAL")
+    # silent unless the operator asks for them by vLLM's own variable.
+    logging.getLogger("vllm").setLevel(settings.environ.get("VLLM_LOGGING_LEVEL") or logging.CRITICAL)
     relays = "relay" in functions and bool(settings.engine_url)
     loader = ModelLoader(settings, encodes="render" in functions or relays)
     loader.load()

@@ -28,10 +28,21 @@ assert handler(event_v2("POST", path, json.dumps(bad), headers, False), None)["s
 """
 
 
-def test_nothing_of_a_request_is_printed(models_dir: Path) -> None:
+def printed(model: Path, program: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(models_dir / "qwen3")],
+        [sys.executable, "-c", program, str(model)],
         cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout + done.stderr == ""
+    return done.stdout + done.stderr
+
+
+def test_nothing_of_a_request_is_printed(models_dir: Path) -> None:
+    assert printed(models_dir / "qwen3", PROGRAM) == ""
+
+
+def test_vllms_loggers_speak_when_asked(models_dir: Path) -> None:
+    asked = PROGRAM.replace(
+        "enable_auto_tool_choice=True", "enable_auto_tool_choice=True, environ={'VLLM_LOGGING_LEVEL': 'INFO'}"
+    )
+    assert "Error in extracting tool call" in printed(models_dir / "qwen3", asked)

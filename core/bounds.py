@@ -103,8 +103,8 @@ def check_stream_length(chunks: Sequence[GenerateChunk], prompt: int, prior: int
         )
 
 
-def check_chunk(chunk: GenerateChunk, state: StreamState | None, limits: Limits) -> None:
-    """Refuse ids that no tokenizer can hold, and too many logprobs, in one stream chunk and its state.
+def check_chunk(chunk: GenerateChunk, limits: Limits) -> None:
+    """Refuse ids that no tokenizer can hold, and too many logprobs, in one stream chunk.
 
     Raises:
         BadRequest: names the field.
@@ -112,9 +112,16 @@ def check_chunk(chunk: GenerateChunk, state: StreamState | None, limits: Limits)
     for choice in chunk.choices:
         check_ids(choice.token_ids, "generate_chunk.choices.0.token_ids")
         check_logprobs(choice.logprobs, choice.index, limits)
-    if state is not None:
-        check_ids(state.output_token_ids, "stream_state.output_token_ids")
-        check_ids(state.logprob_context_token_ids, "stream_state.logprob_context_token_ids")
+
+
+def check_state_ids(state: StreamState) -> None:
+    """Refuse ids that no tokenizer can hold in a stream state.
+
+    Raises:
+        BadRequest: names the field.
+    """
+    check_ids(state.output_token_ids, "stream_state.output_token_ids")
+    check_ids(state.logprob_context_token_ids, "stream_state.logprob_context_token_ids")
 
 
 def check_ids(ids: Sequence[int] | None, where: str) -> None:

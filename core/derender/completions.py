@@ -15,7 +15,7 @@ from core.protocol import openai
 from core.protocol.derender import DerenderCompletionRequest
 from core.protocol.engine import Choice, GenerateResponse
 from core.protocol.output_options import OutputOptions
-from core.text.detokenizer import Window, seed_window
+from core.text.detokenizer import DecodeOptions, Window, seed_window
 from core.text.logprobs import completion_logprobs
 
 
@@ -48,7 +48,7 @@ def derender_completion(model: Model, request: DerenderCompletionRequest) -> dic
             seed = ids if ids is not None else response.prompt_token_ids
             window = seed_window(model.tokenizer, seed, decode.skip_special)
             for choice in response.choices:
-                choices.append(_choice(model, response, choice, len(choices), options, window))
+                choices.append(_choice(model, response, choice, len(choices), options, decode, window))
     except OverflowError as exc:
         raise BadRequest(str(exc)) from exc
     first = responses[0]
@@ -66,11 +66,16 @@ def derender_completion(model: Model, request: DerenderCompletionRequest) -> dic
 
 
 def _choice(
-    model: Model, response: GenerateResponse, choice: Choice, index: int, options: OutputOptions, window: Window
+    model: Model,
+    response: GenerateResponse,
+    choice: Choice,
+    index: int,
+    options: OutputOptions,
+    decode: DecodeOptions,
+    window: Window,
 ) -> dict[str, Any]:
     if not choice.token_ids:
         raise BadRequest(f"choice {choice.index} in response {response.request_id} has empty or null token_ids")
-    decode = options.decode_options(model.tokenizer.is_fast)
     text, stop_reason = decode_output(model, choice, options, window, decode)
     resolved = resolve_logprobs(model, choice.logprobs, options.top_limit)
     flat = completion_logprobs(resolved, choice.logprobs) if resolved and choice.logprobs else None

@@ -22,21 +22,21 @@ def derender_chat_stream(model: Model, body: DerenderChatStreamRequest) -> dict[
     """
     parser = model.chat_parser
     call = open_call(model, body, body.chat_request, is_chat=True)
-    options = options_of_chat(call.request) if parser is None else None
-    refuse_stop_strings(call.request)
-    if parser is not None and call.request is None:
-        raise BadRequest(CHAT_REQUEST_REQUIRED)
     many = body.generate_chunks is not None
-    if parser is None or options is not None:
-        assert options is not None
-        check_chunks(model, call, is_chat=True)
-        prior = len(call.state.output_token_ids) if call.state is not None else 0
-        check_stream_length(call.chunks, len(call.prompt_token_ids or ()), prior, model.limits)
-        return answer(model, call, PlainChatStream(model, call, options), many)
-    # Only a deployment with a parser has vLLM's modules loaded.
-    from core.derender.parsed_stream import open_parsed_stream
+    if parser is not None:
+        refuse_stop_strings(call.request)
+        if call.request is None:
+            raise BadRequest(CHAT_REQUEST_REQUIRED)
+        # Only a deployment with a parser has vLLM's modules loaded.
+        from core.derender.parsed_stream import open_parsed_stream
 
-    return answer(model, call, open_parsed_stream(model, parser, call), many)
+        return answer(model, call, open_parsed_stream(model, parser, call), many)
+    options = options_of_chat(call.request)
+    refuse_stop_strings(call.request)
+    check_chunks(model, call, is_chat=True)
+    prior = len(call.state.output_token_ids) if call.state is not None else 0
+    check_stream_length(call.chunks, len(call.prompt_token_ids or ()), prior, model.limits)
+    return answer(model, call, PlainChatStream(model, call, options), many)
 
 
 def derender_completion_stream(model: Model, body: DerenderCompletionStreamRequest) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from core.bounds import check_chunk, check_count
+from core.bounds import check_chunk, check_count, check_state_ids
 from core.errors import BadRequest
 from core.model import Model
 from core.protocol.derender import DerenderChatStreamRequest, DerenderCompletionStreamRequest, StreamState
@@ -32,7 +32,8 @@ class StreamCall:
     """A streaming call with everything that it may leave out filled in.
 
     ``request`` is the chat or completion request, as sent or as carried.
-    ``packed_context`` goes into the next state when the stream carries one.
+    ``packed_context`` goes into the next state when the stream carries one;
+    ``index`` is the choice that the stream belongs to, once a chunk has told.
     """
 
     model_name: str
@@ -43,6 +44,7 @@ class StreamCall:
     chunks: list[GenerateChunk]
     request_id: str
     packed_context: str | None
+    index: int | None = None
 
 
 class OutputStream(Protocol):
@@ -96,6 +98,7 @@ def open_call(
         chunks=body.chunks,
         request_id=(state.request_id if state is not None else None) or "",
         packed_context=packed,
+        index=state.index if state is not None else None,
     )
 
 
@@ -111,16 +114,17 @@ def check_chunks(model: Model, call: StreamCall, is_chat: bool) -> None:
     Raises:
         BadRequest: names what is wrong.
     """
-    index = call.state.index if call.state is not None else None
     for chunk in call.chunks:
         if len(chunk.choices) > 1:
             where, count = ("chat", f" (got {len(chunk.choices)}).") if is_chat else ("completion", "")
             raise BadRequest(f"derender_{where}_stream expects at most one choice per chunk{count}")
         chunk_index = chunk.choices[0].index if chunk.choices else None
-        check_stream(index, chunk_index, call.request_id or None, chunk.request_id)
-        index = chunk_index if index is None else index
+        check_stream(call.index, chunk_index, call.request_id or None, chunk.request_id)
+        call.index = chunk_index if call.index is None else call.index
         call.request_id = call.request_id or chunk.request_id or ""
-        check_chunk(chunk, call.state, model.limits)
+        check_chunk(chunk, model.limits)
+    if call.state is not None:
+        check_state_ids(call.state)
     # Without an id of the engine's, one is drawn: it stays the same for the whole stream.
     call.request_id = call.request_id or random_id()
     for chunk in call.chunks:
@@ -130,11 +134,7 @@ def check_chunks(model: Model, call: StreamCall, is_chat: bool) -> None:
 def answer(model: Model, call: StreamCall, stream: OutputStream, many: bool) -> Json:
     """Run the chunks of a call through its stream: ``{"chunk" or "chunks", "stream_state"}``."""
     chunks = [stream.advance(chunk) for chunk in call.chunks]
-    index = call.state.index if call.state is not None else None
-    for chunk in call.chunks:
-        if index is None and chunk.choices:
-            index = chunk.choices[0].index
-    state = {**stream.fields(), "index": index, "request_id": call.request_id}
+    state = {**stream.fields(), "index": call.index, "request_id": call.request_id}
     if call.packed_context is not None:
         state["context"] = call.packed_context
     if model.signer is not None:

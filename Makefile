@@ -94,7 +94,9 @@ bench: setup sam
 lock: setup
 	cd requirements && ../$(BIN)/uv pip compile runtime.in --excludes excludes.in --excludes runtime-excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o runtime.txt
-	cd requirements && ../$(BIN)/uv pip compile dev.in -c runtime.txt --excludes excludes.in --generate-hashes --universal \
+	cd requirements && ../$(BIN)/uv pip compile relay.in -c runtime.txt --excludes excludes.in --excludes runtime-excludes.in \
+		--generate-hashes --universal --python-version 3.11 --no-header -q -o relay.txt
+	cd requirements && ../$(BIN)/uv pip compile dev.in -c relay.txt --excludes excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o dev.txt
 	cd requirements && ../$(BIN)/uv pip compile sam.in --generate-hashes --universal --python-version 3.11 --no-header -q -o sam.txt
 

@@ -32,6 +32,7 @@ _METRICS = {
     "faults": "Count",
 }
 _MAX_ID = 128
+_MAX_CONTEXT = 8192
 _MAX_FRAMES = 12
 
 
@@ -127,11 +128,24 @@ def _ids(request: Request) -> dict[str, str]:
     """The ids by which a request is found again: Lambda's, the gateway's, the client's."""
     context, event = request.scope.get("aws.context"), request.scope.get("aws.event") or {}
     found = {
-        "request_id": getattr(context, "aws_request_id", None),
-        "gateway_request_id": (event.get("requestContext") or {}).get("requestId"),
+        "request_id": getattr(context, "aws_request_id", None) or _adapter_id(request, "lambda", "request_id"),
+        "gateway_request_id": (event.get("requestContext") or {}).get("requestId")
+        or _adapter_id(request, "request", "requestId"),
         "client_request_id": request.headers.get("x-request-id"),
     }
     return {name: str(value)[:_MAX_ID] for name, value in found.items() if value}
+
+
+def _adapter_id(request: Request, kind: str, name: str) -> Any:
+    """An id out of what the Lambda Web Adapter says of an invocation, in headers: good for a log, and for no more."""
+    text = request.headers.get(f"x-amzn-{kind}-context")
+    if text is None or len(text) > _MAX_CONTEXT:
+        return None
+    try:
+        context = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return context.get(name) if isinstance(context, dict) else None
 
 
 def _frames(trace: TracebackType | None) -> list[str]:

@@ -45,6 +45,10 @@ def invoke(name: str, event: Path, model: Path | None = None) -> int:
         names = ", ".join(function.name for function in FUNCTIONS)
         raise ConfigurationError(f"there is no function {name!r}; there are {names}")
     content = _read(event)
+    if function.start and not os.environ.get(f"{PREFIX}ENGINE_URL"):
+        raise ConfigurationError(
+            f"{name} needs {PREFIX}ENGINE_URL; examples/scripted_engine.py is an engine to try it with"
+        )
     runtime = prepare_runtime()
     artefact = Workshop(model=model).build(function, runtime.target)
     settings = _settings(artefact)

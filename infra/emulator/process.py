@@ -31,6 +31,8 @@ _READ_ONLY = (
     '&& mount -o remount,ro,bind / && exec "$@"'
 )
 
+_ADAPTER = Path(__file__).parent / "adapter" / "web_adapter.py"
+
 
 class InvokeError(Exception):
     """The emulator answered with a function error, or not at all. Holds its words."""
@@ -39,7 +41,9 @@ class InvokeError(Exception):
 class Emulator:
     """A built function, ready to be invoked.
 
-    ``settings`` are the function's environment variables. With ``read_only``
+    ``handler`` is what Lambda is told to call, or the script that starts a
+    function which is a server. ``settings`` are the function's environment
+    variables. With ``read_only``
     the function can write to ``temporary`` only; that needs the right to
     mount (``can_mount``).
     """
@@ -58,8 +62,12 @@ class Emulator:
     ) -> None:
         self._lock = threading.Lock()  # two events at the same time crash the emulator
         self._timeout = timeout
-        self.port, api_port = _free_ports(2)
-        environ = _environ(runtime, folder, temporary, timeout) | dict(settings)
+        self.port, api_port, server_port = _free_ports(3)
+        environ = _environ(runtime, folder, temporary, timeout)
+        if handler.endswith(".sh"):
+            environ |= _served(runtime, handler, server_port)
+            handler = f"{_ADAPTER.stem}.handler"
+        environ |= settings
         command = [str(runtime.emulator), "--log-level", "error"]
         command += ["--runtime-interface-emulator-address", f"127.0.0.1:{self.port}"]
         command += ["--runtime-api-address", f"127.0.0.1:{api_port}"]
@@ -162,6 +170,22 @@ def _environ(runtime: Runtime, folder: Path, temporary: Path, timeout: int) -> d
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "AWS_REGION": "us-east-1",
         "AWS_DEFAULT_REGION": "us-east-1",
+    }
+
+
+def server_environment(runtime: Runtime, folder: Path, temporary: Path, port: int) -> dict[str, str]:
+    """The environment of a function that is a server, to be run by its script, listening on ``port``."""
+    return _environ(runtime, folder, temporary, 30) | _served(runtime, "", port)
+
+
+def _served(runtime: Runtime, script: str, port: int) -> dict[str, str]:
+    """What the Lambda Web Adapter's layer and template.yaml add to the environment of a function that is a server."""
+    return {
+        "PATH": f"{runtime.programs}:/usr/local/bin:/usr/bin:/bin",
+        "PYTHONPATH": f"{runtime.packages}:{_ADAPTER.parent}",
+        "PYTHONDONTWRITEBYTECODE": "1",  # of the adapter, which lies in this project
+        "WEB_ADAPTER_START": script,
+        "AWS_LWA_PORT": str(port),
     }
 
 

@@ -40,12 +40,13 @@ _EMULATOR = "lib/python*/site-packages/samcli/local/rapid/aws-lambda-rie-{arch}"
 
 @dataclass(frozen=True)
 class Runtime:
-    """The parts by their paths: interpreter, emulator, folder of the runtime's packages."""
+    """The parts by their paths: interpreter, emulator, folder of the runtime's packages, folder with a ``python3``."""
 
     target: Target
     python: Path
     emulator: Path
     packages: Path
+    programs: Path
 
 
 def prepare_runtime(root: Path = ROOT) -> Runtime:
@@ -58,7 +59,19 @@ def prepare_runtime(root: Path = ROOT) -> Runtime:
     if target is None:
         raise PackageError("Lambda has no such architecture as this machine's: the emulator cannot run here")
     python = find_interpreter()
-    return Runtime(target, python, _find_emulator(root, target), _packages(root, python))
+    packages = _packages(root, python)
+    return Runtime(target, python, _find_emulator(root, target), packages, _programs(root, python))
+
+
+def _programs(root: Path, python: Path) -> Path:
+    """Where a function's script finds ``python3``: the target's, without what is installed in it on this machine."""
+    folder = root / "build" / "emulator" / "programs"
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f".python3.{os.getpid()}"
+    partial.write_text(f'#!/bin/sh\nexec "{python}" -S "$@"\n', encoding="utf-8")
+    partial.chmod(0o755)
+    partial.replace(folder / "python3")
+    return folder
 
 
 def _find_emulator(root: Path, target: Target) -> Path:

@@ -15,6 +15,7 @@ from pathlib import Path
 # The oldest date that a zip can hold.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o100644
+_SCRIPT_MODE = 0o100755
 
 
 def write_archive(path: Path, files: Mapping[str, bytes]) -> None:
@@ -25,7 +26,7 @@ def write_archive(path: Path, files: Mapping[str, bytes]) -> None:
             for name in sorted(files):
                 entry = zipfile.ZipInfo(name, _EPOCH)
                 entry.create_system = 3  # Unix, wherever this runs: the mode below is Unix's
-                entry.external_attr = _MODE << 16
+                entry.external_attr = (_SCRIPT_MODE if _is_script(files[name]) else _MODE) << 16
                 archive.writestr(entry, files[name])
         partial.replace(path)
     finally:
@@ -37,9 +38,15 @@ def unpack(path: Path, folder: Path) -> None:
     partial = folder.with_name(f".{folder.name}.{os.getpid()}")
     with zipfile.ZipFile(path) as archive:
         archive.extractall(partial)
+        for entry in archive.infolist():
+            (partial / entry.filename).chmod(entry.external_attr >> 16 & 0o777)
     try:
         partial.rename(folder)
     except OSError:  # another process was faster
         import shutil
 
         shutil.rmtree(partial)
+
+
+def _is_script(data: bytes) -> bool:
+    return data.startswith(b"#!/bin/sh\n")

@@ -28,6 +28,7 @@ from infra.package.target import Target
 ROOT = Path(__file__).resolve().parents[2]
 # Where a packaged model is: relative to the task root, which is the working directory in Lambda.
 MODEL_FOLDER = "model"
+_SCRIPTS = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,6 @@ class Workshop:
     def __init__(self, root: Path = ROOT, cache: Path | None = None, model: Path | None = None) -> None:
         self._root = root
         self._cache = cache or root / "build" / "package"
-        self._lock = root / "requirements" / "runtime.txt"
         self._python = find_interpreter()
         self._slice = _slice_wheel(root)
         self._model = _model_files(model) if model else {}
@@ -89,7 +89,7 @@ class Workshop:
         return Artefact(function, target, archive, sum(entry.file_size for entry in entries), len(entries), has_model)
 
     def _contents(self, function: Function, target: Target) -> dict[str, bytes]:
-        files = dict(runtime_files(self._installed(target), function))
+        files = dict(runtime_files(self._installed(self._lock(function), target), function))
         files.update(wheel_files(self._slice))
         files.update(self._own(function))
         binaries = {name: data for name, data in files.items() if is_binary(data)}
@@ -99,6 +99,8 @@ class Workshop:
         sources = {name: data for name, data in files.items() if name.endswith(".py")}
         files.update(self._compiled(sources))
         files.update({f"{MODEL_FOLDER}/{name}": data for name, data in self._model.items()})
+        if function.start:
+            files[function.start] = (_SCRIPTS / function.start).read_bytes()
         return files
 
     def _compiled(self, sources: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -112,16 +114,20 @@ class Workshop:
         for path in reachable(function.module, self._root, function.without_modules).values():
             yield path.relative_to(self._root).as_posix(), path.read_bytes()
 
-    def _installed(self, target: Target) -> Path:
-        """The runtime lock, installed for a target once for each state of the lock."""
-        digest = hashlib.sha256(self._lock.read_bytes()).hexdigest()[:16]
-        folder = self._cache / f"lock-{target.name}-{digest}"
-        with self._alone(f"lock-{target.name}"):
+    def _lock(self, function: Function) -> Path:
+        return self._root / "requirements" / function.lock
+
+    def _installed(self, lock: Path, target: Target) -> Path:
+        """A lock, installed for a target once for each state of the lock."""
+        digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
+        name = f"lock-{lock.stem}-{target.name}"
+        folder = self._cache / f"{name}-{digest}"
+        with self._alone(name):
             if not folder.is_dir():
-                for old in self._cache.glob(f"lock-{target.name}-*"):
+                for old in self._cache.glob(f"{name}-*"):
                     shutil.rmtree(old)
                 with tempfile.TemporaryDirectory(dir=self._cache) as partial:
-                    install(self._lock, target, Path(partial, "files"))
+                    install(lock, target, Path(partial, "files"))
                     Path(partial, "files").rename(folder)
         return folder
 
@@ -130,7 +136,8 @@ class Workshop:
         digest = hashlib.sha256(f"{function.name} {target} {interpreter_version(self._python)}".encode())
         trees = [self._root / package for package in (*PACKAGES, "infra/package")]
         sources = sorted(path for tree in trees for path in tree.rglob("*.py"))
-        for path in [self._lock, self._slice, *sources]:
+        scripts = [_SCRIPTS / function.start] if function.start else []
+        for path in [self._lock(function), self._slice, *sources, *scripts]:
             digest.update(f"\0{path.relative_to(self._root)}\0".encode() + path.read_bytes())
         digest.update(self._model.get(MANIFEST_NAME, b""))
         return digest.hexdigest()[:16]

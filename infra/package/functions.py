@@ -9,14 +9,19 @@ from dataclasses import dataclass
 class Function:
     """One Lambda function.
 
-    ``without`` names distributions of the runtime lock that it never loads,
+    ``without`` names distributions of its lock that it never loads,
     ``without_modules`` modules of this project: the application imports each
-    function's endpoints where it adds its routes.
+    function's endpoints where it adds its routes. ``lock`` is a file of
+    ``requirements/``. ``start`` is the script, beside this module, that starts
+    a function which is a server of its own (behind the Lambda Web Adapter);
+    the others are called by Lambda's Python runtime.
     """
 
     name: str
     without: frozenset[str] = frozenset()
     without_modules: frozenset[str] = frozenset()
+    lock: str = "runtime.txt"
+    start: str | None = None
 
     @property
     def module(self) -> str:
@@ -25,18 +30,25 @@ class Function:
 
     @property
     def handler(self) -> str:
-        """What Lambda is told to call."""
-        return f"{self.module}.handler"
+        """What Lambda is told to call, or to run."""
+        return self.start or f"{self.module}.handler"
 
 
-_HTTP_CLIENT = frozenset({"httpx", "httpcore", "h11", "certifi"})
 # xgrammar's library checks the grammars of requests, which only render sees.
 _GRAMMARS = frozenset({"xgrammar", "apache-tvm-ffi"})
+_RENDER, _DERENDER = "handlers.render_endpoints", "handlers.derender_endpoints"
 _RELAY = frozenset({"handlers.relay_endpoints", "handlers.engine_client"})
 
 FUNCTIONS = (
-    Function("render", _HTTP_CLIENT, _RELAY | {"handlers.derender_endpoints"}),
-    Function("derender", _HTTP_CLIENT | _GRAMMARS, _RELAY | {"handlers.render_endpoints"}),
+    Function("render", without_modules=_RELAY | {_DERENDER}),
+    Function("derender", without=_GRAMMARS, without_modules=_RELAY | {_RENDER}),
+    Function(
+        "relay",
+        without=frozenset({"mangum"}),
+        without_modules=frozenset({_RENDER, _DERENDER}),
+        lock="relay.txt",
+        start="run.sh",
+    ),
 )
 
 

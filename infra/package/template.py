@@ -1,4 +1,4 @@
-"""``template.yaml`` for the other architecture: the same but for the architecture's name and the artefacts' paths.
+"""``template.yaml`` for the other architecture: the same but for its name, the layer's, and the artefacts' paths.
 
 The paths of local artefacts are read by the SAM CLI before any parameter has
 a value, so the architecture cannot be a parameter of one template.
@@ -10,6 +10,9 @@ from infra.package.target import Target
 
 _DEFAULT = "arm64"
 _PATH = "CodeUri: dist/"
+# The Lambda Web Adapter's layer has other names for the architectures.
+_LAYER = "LambdaAdapterLayer"
+_LAYERS = {"arm64": "Arm64", "x86_64": "X86"}
 
 
 def other_template(text: str, target: Target) -> str | None:
@@ -20,5 +23,6 @@ def other_template(text: str, target: Target) -> str | None:
     for line in text.splitlines(keepends=True):
         if line.strip() in (f"- {_DEFAULT}", f"Architectures: [{_DEFAULT}]") or _PATH in line:
             line = line.replace(_DEFAULT, target.name).replace(_PATH, "CodeUri: ")
+        line = line.replace(_LAYER + _LAYERS[_DEFAULT], _LAYER + _LAYERS[target.name])
         lines.append(line)
     return "".join(lines)

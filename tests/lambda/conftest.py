@@ -9,11 +9,16 @@ from typing import Any
 
 import pytest
 
+from examples.engine.generation import Engine
+from examples.engine.model import Model as EngineModel
+from examples.engine.script import DEFAULT_SCRIPT, Script
+from examples.engine.server import create_app as create_engine_app
 from infra.emulator import Emulator, Runtime, prepare_runtime
 from infra.invoke import DEMO_SETTINGS
 from infra.package.build import ROOT, Artefact, Workshop
 from infra.package.functions import find_function
 from infra.package.target import Target
+from tests.relay.servers import serving
 
 Start = Callable[..., Emulator]
 Invoke = Callable[..., dict[str, Any]]
@@ -49,9 +54,17 @@ def artefact_of(workshop: Workshop) -> Callable[[str, Target], Artefact]:
 
 
 @pytest.fixture(scope="session")
-def demo_settings(models_dir: Path) -> dict[str, str]:
-    """The settings with which the events in ``events/`` are recorded."""
-    return {**DEMO_SETTINGS, "DERENDER_MODEL": str(models_dir / "qwen3")}
+def engine_url(models_dir: Path) -> Iterator[str]:
+    """The scripted engine, as bare as a token engine is."""
+    engine = Engine(EngineModel(models_dir / "qwen3"), Script(DEFAULT_SCRIPT), ["qwen3"], tokens_only=True)
+    with serving(create_engine_app(engine)) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def demo_settings(models_dir: Path, engine_url: str) -> dict[str, str]:
+    """The settings with which the events in ``events/`` are recorded; the relay's are of no matter to the others."""
+    return {**DEMO_SETTINGS, "DERENDER_MODEL": str(models_dir / "qwen3"), "DERENDER_ENGINE_URL": engine_url}
 
 
 @pytest.fixture
@@ -90,7 +103,7 @@ def invoke(
     demo_settings: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Invoke]:
-    """Invoke a function with the demo's settings; it is started once a session. The answer's body is parsed."""
+    """Invoke a function with the demo's settings; it is started once a session. A body of JSON is parsed."""
     running: dict[str, Emulator] = {}
 
     def call(name: str, event: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +115,8 @@ def invoke(
                     runtime, artefact.unpacked(), artefact.function.handler, demo_settings, folder, log=log
                 )
         answer: dict[str, Any] = running[name].invoke(event)
-        return {**answer, "json": json.loads(answer["body"]) if answer["body"] else None}
+        is_json = "json" in answer["headers"].get("content-type", "")
+        return {**answer, "json": json.loads(answer["body"]) if is_json and answer["body"] else None}
 
     yield call
     for emulator in running.values():

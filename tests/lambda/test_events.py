@@ -61,6 +61,17 @@ def has(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
     return check
 
 
+def is_tool_stream(answer: dict[str, Any]) -> None:
+    events = [line.removeprefix("data: ") for line in answer["body"].split("\n\n") if line]
+    assert events[-1] == "[DONE]"
+    chunks = [json.loads(event) for event in events[:-1]]
+    calls = [call for chunk in chunks[:-1] for call in chunk["choices"][0]["delta"].get("tool_calls") or []]
+    assert calls[0]["function"]["name"] == "get_weather"
+    assert json.loads("".join(call["function"].get("arguments") or "" for call in calls)) == {"city": "Paris"}
+    assert chunks[-2]["choices"][0]["finish_reason"] == "tool_calls"
+    assert chunks[-1]["usage"]["completion_tokens"] > 10
+
+
 EXPECTED: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
     "render-chat": ("render", is_rendered),
     "render-chat-tools": ("render", is_rendered),
@@ -79,6 +90,9 @@ EXPECTED: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
     "derender-completion": ("derender", has("choices", 0, "text", value=" Paris, of course.")),
     "derender-completion-stream-first": ("derender", has("chunk", "choices", 0, "text", value=" Paris,")),
     "derender-completion-stream-next": ("derender", has("chunk", "choices", 0, "text", value=" of course.")),
+    "relay-chat": ("relay", has("choices", 0, "message", "content", value="\n\n2 + 2 = 4.")),
+    "relay-chat-stream": ("relay", is_tool_stream),
+    "relay-completion": ("relay", has("choices", 0, "text", value="You said: The capital of France is")),
     "models": ("derender", has("data", 0, "id", value="qwen3")),
     "version": ("derender", has("version", value="0.33.0")),
     "health": ("derender", lambda answer: None),
@@ -103,9 +117,13 @@ def test_the_events_are_routed_to_the_functions_that_answer_them(template: dict[
     routes = template_routes(template)
     for name, (function, _) in EXPECTED.items():
         event = event_of(name)
+        if function == "relay":  # it has an address of its own, which takes any path
+            assert event["requestContext"]["domainName"].endswith(".on.aws"), name
+            continue
         key = event.get("routeKey") or f"{event['httpMethod']} {event['path']}"
         assert routes[key] == function, name
     tried = {event_of(name).get("routeKey") for name in EXPECTED}
+    assert "$default" not in routes
     assert set(routes) - tried == set(), "every route has an event"
 
 

@@ -28,6 +28,11 @@ BuildOf = Callable[[str, Target], Artefact]
 CHAT = "/v1/chat/completions/derender"
 REQUEST = {"model": "qwen3", "messages": [{"role": "user", "content": "Hi"}]}
 LIMIT = 6_291_556
+ONE_OF_EACH_KIND = {
+    "render": ["render-chat"],
+    "derender": ["derender-chat-tools", "derender-chat-stream-first"],
+    "relay": ["relay-chat", "relay-chat-stream"],
+}
 
 
 def lines_of(log: Path) -> list[dict[str, Any]]:
@@ -126,7 +131,7 @@ def test_bad_bodies_are_answered_in_the_error_shape(invoke: Invoke, post: Post) 
 @pytest.mark.parametrize("function", [function.name for function in FUNCTIONS])
 def test_a_read_only_file_system_and_no_home(start: Start, event_of: EventOf, tmp_path: Path, function: str) -> None:
     emulator = start(function, read_only=True)
-    for name in ("derender-chat-tools", "derender-chat-stream-first") if function == "derender" else ("render-chat",):
+    for name in ONE_OF_EACH_KIND[function]:
         answer = emulator.invoke(event_of(name))
         assert answer["statusCode"] == 200, answer["body"]
     assert list((tmp_path / "tmp").iterdir()) == [], "nor is anything left in /tmp"

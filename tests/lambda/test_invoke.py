@@ -18,8 +18,13 @@ def derender(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("function", "event"), [("derender", "derender-chat"), ("render", "render-chat")])
-def test_the_last_line_is_the_answer(function: str, event: str, models_dir: Path) -> None:
+@pytest.mark.parametrize(
+    ("function", "event"), [("derender", "derender-chat"), ("render", "render-chat"), ("relay", "relay-chat")]
+)
+def test_the_last_line_is_the_answer(
+    function: str, event: str, models_dir: Path, engine_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DERENDER_ENGINE_URL", engine_url)
     done = derender("invoke", function, f"events/{event}.json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
@@ -38,8 +43,9 @@ def test_the_settings_are_the_environments(models_dir: Path, monkeypatch: pytest
 
 
 def test_what_cannot_be_invoked_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "there are render, derender" in derender("invoke", "other", "events/models.json").stderr
+    assert "there are render, derender, relay" in derender("invoke", "other", "events/models.json").stderr
     assert "cannot read" in derender("invoke", "render", str(tmp_path / "none.json")).stderr
+    assert "needs DERENDER_ENGINE_URL" in derender("invoke", "relay", "events/relay-chat.json").stderr
     (tmp_path / "bad.json").write_text("{")
     assert "not JSON" in derender("invoke", "render", str(tmp_path / "bad.json")).stderr
     monkeypatch.setenv("DERENDER_MODEL", str(tmp_path / "nowhere"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import struct
 import subprocess
@@ -26,7 +27,8 @@ from infra.package.target import TARGETS, Target, find_target, host_target
 BuildOf = Callable[[str, Target], Artefact]
 # CPython 3.13's bytecode, of every patch release.
 MAGIC_3_13 = struct.pack("<H2s", 3571, b"\r\n")
-MEGABYTES = {"derender": 60, "render": 100}
+MEGABYTES = {"derender": 60, "render": 100, "relay": 100}
+CLIENT_AND_SERVER = {"httpx", "httpcore", "h11", "certifi", "uvicorn", "click"}
 every = pytest.mark.parametrize(
     ("function", "target"),
     [(function, target) for function in FUNCTIONS for target in TARGETS],
@@ -59,17 +61,24 @@ def test_every_compiled_file_is_for_the_target(artefact_of: BuildOf, function: F
 def test_nothing_that_does_not_run_is_there(artefact_of: BuildOf, function: Function, target: Target) -> None:
     names = list(contents(artefact_of(function.name, target)))
     tops = {name.split("/")[0] for name in names}
-    heavy = {"torch", "transformers", "triton", "numpy", "boto3", "botocore", "pytest", "httpx", "infra", "tests"}
+    heavy = {"torch", "transformers", "triton", "numpy", "boto3", "botocore", "pytest", "infra", "tests"}
     assert not heavy & tops
-    assert ("xgrammar" in tops, "tvm_ffi" in tops) == ((True, True) if function.name == "render" else (False, False))
+    assert CLIENT_AND_SERVER & tops == (CLIENT_AND_SERVER if function.name == "relay" else set())
+    assert ("mangum" in tops) == (function.name != "relay"), "the relay is a server of its own"
+    assert {"xgrammar", "tvm_ffi"} & tops == (set() if function.name == "derender" else {"xgrammar", "tvm_ffi"})
     ours = [name for name in names if name.startswith(("core/", "handlers/")) and name.endswith(".py")]
     assert "handlers/app.py" in ours
     assert not any(re.search(r"(^|/)tests?/|/test_|testclient|conftest", name) for name in names)
     assert not any(name.endswith((".pyi", ".h", ".cc", ".c", ".md")) and ".dist-info/" not in name for name in names)
     others = {"render", "derender", "relay"} - {function.name}
     assert not any(f"handlers/{other}_endpoints.py" in ours for other in others)
-    assert not any(name.startswith("core/relay/") and not name.endswith(("__init__.py", "errors.py")) for name in ours)
-    assert any(name.startswith("core/derender/") for name in ours) == (function.name == "derender")
+    relays = [
+        name for name in ours if name.startswith("core/relay/") and not name.endswith(("__init__.py", "errors.py"))
+    ]
+    assert bool(relays) == (function.name == "relay")
+    assert any(name.startswith("core/derender/") for name in ours) == (function.name != "render")
+    assert ("core/render/chat.py" in ours) == (function.name != "derender")
+    assert "handlers/relay_keys.py" in ours, "any function may be given keys"
 
 
 @every
@@ -91,10 +100,20 @@ def test_every_module_is_precompiled_for_3_13(artefact_of: BuildOf, function: Fu
         assert str(ROOT).encode() not in code, f"{name} tells where it was built"
 
 
-def test_the_same_sources_give_the_same_bytes(artefact_of: BuildOf, tmp_path: Path) -> None:
-    function, target = FUNCTIONS[-1], TARGETS[0]
+@pytest.mark.parametrize("function", FUNCTIONS[1:], ids=lambda function: function.name)
+def test_the_same_sources_give_the_same_bytes(artefact_of: BuildOf, tmp_path: Path, function: Function) -> None:
+    target = TARGETS[0]
     again = Workshop(cache=tmp_path / "elsewhere").build(function, target)
     assert again.archive.read_bytes() == artefact_of(function.name, target).archive.read_bytes()
+
+
+def test_only_a_script_may_be_run(artefact_of: BuildOf) -> None:
+    for function in FUNCTIONS:
+        artefact = artefact_of(function.name, TARGETS[0])
+        with zipfile.ZipFile(artefact.archive) as archive:
+            runnable = [entry.filename for entry in archive.infolist() if entry.external_attr >> 16 & 0o111]
+        assert runnable == ([function.start] if function.start else [])
+        assert all(os.access(artefact.unpacked() / name, os.X_OK) for name in runnable)
 
 
 def test_licences_are_shipped(artefact_of: BuildOf) -> None:
@@ -120,7 +139,7 @@ for top in ("core", "handlers", "vllm"):
         for file in files:
             if file.endswith(".py") and not folder.endswith("__pycache__"):
                 module = os.path.join(folder, file)[:-3].replace(os.sep, ".").removesuffix(".__init__")
-                if module in ("handlers.render", "handlers.derender"):
+                if module in ("handlers.render", "handlers.derender", "handlers.relay"):
                     continue  # these load a model
                 try:
                     importlib.import_module(module)

@@ -23,10 +23,9 @@ from infra.package.template import other_template
 
 SAM = ROOT / ".venv-sam" / "bin"
 ENVIRON = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1", "SAM_CLI_TELEMETRY": "0"}
-# Settings of the relay's function, and those that the entry decides for Lambda.
-NOT_OF_THE_TEMPLATE = {
-    "environ", "max_response_bytes", "engine_url", "engine_api_key", "engine_timeout", "sse_keep_alive_interval", "api_key",
-}  # fmt: skip
+# What the entry decides for Lambda.
+NOT_OF_THE_TEMPLATE = {"environ", "max_response_bytes"}
+LAYER = "arn:${AWS::Partition}:lambda:${AWS::Region}:753240598075:layer:LambdaAdapterLayer"
 
 # Runs in the SAM CLI's environment: what CloudFormation would make of the template, version by version.
 TRANSFORM = """
@@ -80,6 +79,8 @@ def test_the_other_architecture_differs_in_nothing_else() -> None:
         ("- arm64", "- x86_64"),
         ("CodeUri: dist/render-arm64.zip", "CodeUri: render-x86_64.zip"),
         ("CodeUri: dist/derender-arm64.zip", "CodeUri: derender-x86_64.zip"),
+        ("CodeUri: dist/relay-arm64.zip", "CodeUri: relay-x86_64.zip"),
+        (f'- !Sub "{LAYER}Arm64:26"', f'- !Sub "{LAYER}X86:26"'),
     ]
     arm = find_target("arm64")
     assert arm is not None
@@ -99,8 +100,10 @@ def test_every_function_is_there(template: dict[str, Any]) -> None:
 def test_every_setting_is_a_parameter(template: dict[str, Any]) -> None:
     variables = template["Globals"]["Function"]["Environment"]["Variables"]
     names = {field.name for field in dataclasses.fields(Settings)} - NOT_OF_THE_TEMPLATE
+    relays = of_type(template, "AWS::Serverless::Function")["RelayFunction"]["Environment"]["Variables"]
+    assert not set(relays) & set(variables)
     assert {f"DERENDER_{name.upper()}" for name in names} == {
-        name for name in variables if name.startswith("DERENDER_")
+        name for name in (*variables, *relays) if name.startswith("DERENDER_")
     }
     assert {"VLLM_MAX_N_SEQUENCES", "VLLM_SYSTEM_START_DATE"} < set(variables)
     used = json.dumps(template["Resources"]) + json.dumps(template["Globals"]) + json.dumps(template["Conditions"])
@@ -118,6 +121,7 @@ def test_the_template_starts_the_functions_with_its_defaults(template: dict[str,
         environ[name] = str(template["Parameters"][parameter]["Default"]) if parameter else "x"
     settings = settings_from_environ({name: value for name, value in environ.items() if value})
     assert (settings.state_key, settings.state_signature, settings.max_logprobs) == (("x",), "required", 20)
+    assert settings.engine_url == (), "without an engine there is no relay"
     assert not settings.trust_request_chat_template
 
 
@@ -128,9 +132,37 @@ def test_nobody_may_call_unless_said_so(template: dict[str, Any]) -> None:
     for name, route in routes.items():
         assert route["AuthorizationType"] == {"Ref": "Authorization"}, name
         assert route["AuthorizerId"]["Fn::If"][0] == "AuthorizedByJwt", name
-    for permission in of_type(template, "AWS::Lambda::Permission").values():
+    for name, permission in of_type(template, "AWS::Lambda::Permission").items():
         assert permission["FunctionName"]["Ref"].endswith(".Alias")
-        assert "${Api}" in permission["SourceArn"]["Fn::Sub"]
+        if not name.startswith("Relay"):
+            assert "${Api}" in permission["SourceArn"]["Fn::Sub"]
+
+
+def test_the_relay_is_there_only_with_an_engine_and_closed(template: dict[str, Any]) -> None:
+    relays = {name: r for name, r in template["Resources"].items() if name.startswith("Relay")}
+    assert template["Parameters"]["EngineUrl"]["Default"] == ""
+    assert template["Parameters"]["RelayAuthorization"]["Default"] == "AWS_IAM"
+    assert {r["Condition"] for r in relays.values()} == {"HasRelay", "HasRelayKey", "HasOpenUrl"}
+    (url,) = of_type(template, "AWS::Lambda::Url").values()
+    assert (url["AuthType"], url["InvokeMode"]) == ({"Fn::If": ["RelayByIam", "AWS_IAM", "NONE"]}, "RESPONSE_STREAM")
+    opened = [r["Properties"] for r in relays.values() if r["Condition"] == "HasOpenUrl"]
+    assert sorted(p["Action"] for p in opened) == ["lambda:InvokeFunction", "lambda:InvokeFunctionUrl"]
+    assert all(p["Principal"] == "*" for p in opened)
+    assert all(p.get("InvokedViaFunctionUrl") or p.get("FunctionUrlAuthType") == "NONE" for p in opened)
+    conditions = template["Conditions"]
+    assert conditions["HasOpenUrl"] == {
+        "Fn::And": [{"Condition": "HasRelay"}, {"Fn::Not": [{"Condition": "RelayByIam"}]}]
+    }
+    key = relays["RelayFunction"]["Properties"]["Environment"]["Variables"]["DERENDER_API_KEY"]["Fn::If"]
+    assert key == ["RelayByKey", {"Fn::Sub": "{{resolve:secretsmanager:${RelayKey}:SecretString}}"}, ""]
+
+
+def test_the_relays_server_listens_where_the_adapter_looks(template: dict[str, Any]) -> None:
+    variables = of_type(template, "AWS::Serverless::Function")["RelayFunction"]["Environment"]["Variables"]
+    script = (ROOT / "infra" / "package" / "run.sh").read_text()
+    assert '"${AWS_LWA_PORT:-' in script
+    assert variables["AWS_LWA_INVOKE_MODE"] == "response_stream"
+    assert variables["AWS_LAMBDA_EXEC_WRAPPER"] == "/opt/bootstrap"
 
 
 def test_a_function_may_read_its_model_and_write_its_log(template: dict[str, Any]) -> None:
@@ -145,7 +177,10 @@ def test_a_function_may_read_its_model_and_write_its_log(template: dict[str, Any
             statement = statement["Fn::If"][1] if "Fn::If" in statement else statement
             actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
             allowed |= dict.fromkeys(actions, statement["Resource"])
-        assert set(allowed) == {
+        in_vpc = {action for action in allowed if action.startswith("ec2:")}
+        assert bool(in_vpc) == (role["Policies"][0]["PolicyName"] == "relay")
+        assert all(re.search("NetworkInterface|PrivateIpAddresses|DescribeSubnets", action) for action in in_vpc)
+        assert set(allowed) - in_vpc == {
             "logs:CreateLogStream", "logs:PutLogEvents", "s3:GetObject", "xray:PutTraceSegments", "xray:PutTelemetryRecords",
         }  # fmt: skip
         assert allowed["s3:GetObject"]["Fn::Sub"].endswith(":s3:::${ModelBucket}/${ModelPrefix}/*")
@@ -154,7 +189,7 @@ def test_a_function_may_read_its_model_and_write_its_log(template: dict[str, Any
 
 def test_logs_are_kept_for_a_time_and_hold_no_bodies(template: dict[str, Any]) -> None:
     groups = of_type(template, "AWS::Logs::LogGroup")
-    assert len(groups) == 3
+    assert len(groups) == 4
     assert all(group["RetentionInDays"] == {"Ref": "LogRetentionDays"} for group in groups.values())
     (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
     fields = re.findall(r"\$context\.([A-Za-z.]+)", stage["AccessLogSettings"]["Format"])
@@ -167,12 +202,20 @@ def test_alarms_and_dashboard(template: dict[str, Any]) -> None:
     alarms = of_type(template, "AWS::CloudWatch::Alarm")
     for function in FUNCTIONS:
         of_function = [a for name, a in alarms.items() if name.startswith(function.name.capitalize())]
-        assert {alarm["MetricName"] for alarm in of_function} == {"Errors", "Throttles", "Duration"}
+        more = {"Url5xxCount"} if function.name == "relay" else set()
+        assert {alarm["MetricName"] for alarm in of_function} == {"Errors", "Throttles", "Duration"} | more
         assert [a["ExtendedStatistic"] for a in of_function if a["MetricName"] == "Duration"] == ["p99"]
-    deployments = [f["DeploymentPreference"] for f in of_type(template, "AWS::Serverless::Function").values()]
-    assert all({"Ref": "ApiFaultsAlarm"} in deployment["Alarms"] for deployment in deployments)
-    body = template["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
-    assert len(json.loads(re.sub(r"\$\{[^}]+\}", "x", body))["widgets"]) >= 6
+    for name, function in of_type(template, "AWS::Serverless::Function").items():
+        faults = "RelayFaultsAlarm" if name == "RelayFunction" else "ApiFaultsAlarm"
+        assert {"Ref": faults} in function["DeploymentPreference"]["Alarms"]
+    body, parts = template["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
+    condition, relays, nothing = parts["RelayWidgets"]["Fn::If"]
+    assert condition == "HasRelay"
+    for more in (relays["Fn::Sub"], nothing):
+        widgets = json.loads(re.sub(r"\$\{[^}]+\}", "x", body.replace("${RelayWidgets}", more)))["widgets"]
+        assert len(widgets) == (7 if more == "" else 10)
+        places = [(widget["x"], widget["y"]) for widget in widgets]
+        assert len(set(places)) == len(places)
 
 
 def test_a_changed_parameter_is_a_new_version_when_deployed_by_name(template: dict[str, Any], tmp_path: Path) -> None:
@@ -193,7 +236,11 @@ def test_a_changed_parameter_is_a_new_version_when_deployed_by_name(template: di
         if resource["Type"] == "AWS::Lambda::Alias":
             assert "CodeDeployLambdaAliasUpdate" in resource["UpdatePolicy"]
         if resource["Type"] == "AWS::Lambda::Function":
-            assert resource["Properties"]["SnapStart"] == {"ApplyOn": {"Ref": "SnapStart"}}
+            relay = resource["Properties"]["Handler"] == "run.sh"
+            assert resource["Properties"]["SnapStart"] == {
+                "ApplyOn": {"Ref": "RelaySnapStart" if relay else "SnapStart"}
+            }
+            assert resource.get("Condition") == ("HasRelay" if relay else None)
 
 
 @pytest.fixture
@@ -255,7 +302,9 @@ def test_the_profiles_hold_parameters_of_the_template(template: dict[str, Any]) 
     local = json.loads((ROOT / config["default"]["local_invoke"]["parameters"]["env_vars"]).read_text())
     variables = template["Globals"]["Function"]["Environment"]["Variables"]
     assert set(local) == set(of_type(template, "AWS::Serverless::Function"))
-    assert all(set(settings) <= set(variables) for settings in local.values())
+    relays = of_type(template, "AWS::Serverless::Function")["RelayFunction"]["Environment"]["Variables"]
+    for name, settings in local.items():
+        assert set(settings) <= set(variables) | (set(relays) if name == "RelayFunction" else set())
 
 
 def test_the_image_is_made_of_the_artefacts() -> None:
@@ -265,5 +314,6 @@ def test_the_image_is_made_of_the_artefacts() -> None:
         assert function.name in stages
         stage = text.split(f"AS {function.name}\n")[1].split("\nFROM")[0]
         assert f"--from={function.name}-files" in stage
-        assert json.loads(re.findall(r"(?m)^CMD (.*)$", stage)[0]) == [function.handler]
+        command = json.loads(re.findall(r"(?m)^(?:CMD|ENTRYPOINT) (.*)$", stage)[0])
+        assert command == (["/bin/sh", function.start] if function.start else [function.handler])
         assert f"COPY dist/{function.name}-${{ARCH}}.zip" in text

@@ -1,0 +1,112 @@
+"""The relay's artefact as its function runs it: its own script, a server, a stream that is seen as it comes."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from infra.emulator import Emulator, InvokeError, Runtime
+from infra.emulator.process import server_environment
+from infra.package.build import Artefact
+from infra.package.target import Target
+from tests.faulty_s3 import CREDENTIALS, faulty_s3
+from tests.relay.servers import free_address
+
+Start = Callable[..., Emulator]
+EventOf = Callable[[str], dict[str, Any]]
+BuildOf = Callable[[str, Target], Artefact]
+
+
+@pytest.fixture(scope="module")
+def server(
+    runtime: Runtime, artefact_of: BuildOf, demo_settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The function's server without the adapter before it, which would collect the answer."""
+    artefact, url = artefact_of("relay", runtime.target), free_address()
+    assert artefact.function.start is not None
+    folder, temporary = artefact.unpacked(), tmp_path_factory.mktemp("relay")
+    environ = server_environment(runtime, folder, temporary, int(url.rpartition(":")[2])) | demo_settings
+    with (temporary / "log").open("w") as log:
+        process = subprocess.Popen(
+            [folder / artefact.function.start], cwd=folder, env=environ, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                assert httpx.get(f"{url}/health").status_code == 200
+                break
+            except httpx.TransportError:
+                assert process.poll() is None, (temporary / "log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_openai_client_streams(server: str) -> None:
+    client = openai.OpenAI(base_url=f"{server}/v1", api_key="none", max_retries=0)
+    stream = client.chat.completions.create(
+        model="qwen3", messages=[{"role": "user", "content": "Hello"}], stream=True, n=2
+    )
+    texts = ["", ""]
+    chunks = 0
+    for chunk in stream:
+        chunks += 1
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or (choice.delta.model_extra or {}).get("reasoning") or ""
+    assert texts == ["Hello! How can I help you today?"] * 2
+    assert chunks > 8, "as the engine sends them"
+
+
+def test_bad_requests_are_answered_in_the_error_shape(server: str) -> None:
+    for body, status in ((b"{", 400), (b"{}", 400), (b'{"messages": []}', 400)):
+        answer = httpx.post(f"{server}/v1/chat/completions", content=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, status), body
+
+
+def test_the_log_has_the_adapters_ids(start: Start, event_of: EventOf, tmp_path: Path) -> None:
+    relay = start("relay")
+    event = event_of("relay-chat-stream")
+    assert relay.invoke(event)["statusCode"] == 200
+    text = (tmp_path / "log").read_text()
+    (line,) = [line for line in text.splitlines() if '"message":"request"' in line]
+    assert f'"gateway_request_id":"{event["requestContext"]["requestId"]}"' in line
+    assert '"request_id":"' in line
+    assert '"cold_start":true' in line, "the adapter's readiness check is no request"
+    assert "Paris" not in text
+
+
+def test_a_wrong_setting_stops_the_start_with_its_name(start: Start, event_of: EventOf, tmp_path: Path) -> None:
+    relay = start("relay", DERENDER_ENGINE_URL="engine:8000")
+    with pytest.raises(InvokeError, match="ended with status"):
+        relay.invoke(event_of("relay-chat"))
+    assert "DERENDER_ENGINE_URL must hold http:// or https:// addresses" in (tmp_path / "log").read_text()
+
+
+def test_a_model_in_s3_with_the_runtimes_own_boto3(
+    start: Start, models_dir: Path, event_of: EventOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not there at the start: the function starts all the same, answers 503, and finds it when it is there."""
+    from core.bundle.folder import FolderFiles
+    from core.bundle.s3 import parse_address, upload
+    from infra.bundle import bundle_contents
+
+    with faulty_s3() as s3:
+        s3.client().create_bucket(Bucket="models")
+        relay = start("relay", DERENDER_MODEL="s3://models/q", AWS_ENDPOINT_URL_S3=s3.url, **CREDENTIALS)
+        event = event_of("relay-chat")
+        assert relay.invoke(event)["statusCode"] == 503
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": s3.url}.items():
+            monkeypatch.setenv(name, value)
+        upload(parse_address("s3://models/q"), bundle_contents(FolderFiles(models_dir / "qwen3")))
+        assert relay.invoke(event)["statusCode"] == 200

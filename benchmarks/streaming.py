@@ -1,31 +1,27 @@
 """Streaming derender through a parser, one token a chunk: time per chunk, total, and bytes each way.
 
 Over HTTP on loopback, ours (``derender serve``) against the real ``vllm launch
-render`` where a Python with vLLM 0.33.0 is named by ``DERENDER_VLLM_PYTHON``
-(``DERENDER_VLLM_PYTHONPATH`` may add a folder to its path), both started here
-and measured in one run; ours alone otherwise. vLLM replays, so a whole stream
-takes it minutes: where that would be too long only its last chunks are timed,
-with the state it would have made, and its total is left out.
+render`` where vLLM is installed (``benchmarks.peers``), both started here and
+measured in one run; ours alone otherwise. vLLM replays, so a whole stream takes
+it minutes: where that would be too long only its last chunk is timed, with the
+state it would have made, its total is left out, and its bytes are added up from
+the size of that state at each chunk.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
-import os
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
 from mangum import Mangum
 
+from benchmarks import peers
 from benchmarks.checkpoint import LENGTHS, SETUPS, TOOL, Setup, output
-from benchmarks.setups import PATH_CHAT, ROOT, gateway_event, model_folder
+from benchmarks.setups import PATH_CHAT, gateway_event, model_folder
 from core.bundle.folder import FolderFiles
 from core.tokenizer import load_tokenizer
 from handlers.app import create_app
@@ -35,6 +31,9 @@ from handlers.settings import Settings
 VLLM_WHOLE = {64: None, 512: None, 1400: ("hermes + qwen3",)}
 VLLM_LAST_LIMIT = {"llama3_json": 1400}
 LAST = 20
+# A curve's points are medians of so many chunks.
+WINDOW = 64
+TOLD = ("setup", "tokens", "end_ms", "total_s", "vllm_end_ms", "vllm_total_s")
 REQUEST_ID = "chatcmpl-0123456789abcdef0123456789abcdef"
 Json = dict[str, Any]
 
@@ -47,24 +46,25 @@ def run() -> list[Json]:
         tokenizer = load_tokenizer(FolderFiles(folder))
         prompt = tokenizer.encode(setup.prompt, add_special_tokens=False)
         ids = output(setup, tokenizer, max(LENGTHS))
-        with _server(_ours(setup, str(folder))) as ours, _reference(setup, str(folder)) as vllm:
+        with peers.ours(folder, flags(setup)) as ours, peers.vllm(folder, flags(setup)) as vllm:
             for length in LENGTHS:
                 ids = output(setup, tokenizer, length)[:length]
                 row: Json = {"setup": setup.name, "tokens": length}
                 row |= _measure(ours, prompt, ids, carry=False)
                 carried = _measure(ours, prompt, ids, carry=True)
-                row["carry_request_kb"] = carried["request_kb"]
+                row |= {f"carry_{name}": carried[name] for name in ("request_kb", "response_kb")}
                 row["cpu_end_ms"] = _handler_cpu(setup, str(folder), prompt, ids)
                 row |= _measure_vllm(vllm, setup, prompt, ids, row) if vllm else {}
                 rows.append(row)
-                print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, file=sys.stderr)
+                told = {name: value for name, value in row.items() if name in TOLD}
+                print({k: round(v, 3) if isinstance(v, float) else v for k, v in told.items()}, file=sys.stderr)
     return rows
 
 
 # -- the streams ----------------------------------------------------------------------------------
 
 
-def _bodies(prompt: Sequence[int], ids: Sequence[int], carry: bool) -> Iterator[Json]:
+def chunk_bodies(prompt: Sequence[int], ids: Sequence[int], carry: bool) -> Iterator[Json]:
     """The request of each chunk, but for its state."""
     context = {
         "model": "m",
@@ -83,31 +83,10 @@ def _bodies(prompt: Sequence[int], ids: Sequence[int], carry: bool) -> Iterator[
         yield body
 
 
-class _Connection:
-    """One kept-alive connection; counts bytes of bodies each way."""
-
-    def __init__(self, port: int) -> None:
-        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-        self.sent = self.received = 0
-
-    def post(self, body: Json) -> tuple[float, Json]:
-        raw = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-        began = time.perf_counter()
-        self._http.request("POST", PATH_CHAT, raw, {"content-type": "application/json"})
-        response = self._http.getresponse()
-        text = response.read()
-        took = time.perf_counter() - began
-        if response.status != 200:
-            raise RuntimeError(f"{response.status}: {text[:400]!r}")
-        self.sent, self.received = self.sent + len(raw), self.received + len(text)
-        answer: Json = json.loads(text)
-        return took, answer
-
-
-def _measure(port: int, prompt: Sequence[int], ids: Sequence[int], carry: bool) -> Json:
-    connection = _Connection(port)
+def _measure(peer: peers.Peer, prompt: Sequence[int], ids: Sequence[int], carry: bool) -> Json:
+    connection = peers.Connection(peer, PATH_CHAT)
     state, times = None, []
-    for body in _bodies(prompt, ids, carry):
+    for body in chunk_bodies(prompt, ids, carry):
         took, answer = connection.post({**body, "stream_state": state})
         state = answer["stream_state"]
         times.append(took)
@@ -119,39 +98,61 @@ def _measure(port: int, prompt: Sequence[int], ids: Sequence[int], carry: bool) 
         "total_s": sum(times),
         "request_kb": connection.sent / 1e3,
         "response_kb": connection.received / 1e3,
+        "curve": [[at + WINDOW, median(times[at : at + WINDOW]) * 1e3] for at in range(0, len(times), WINDOW)],
     }
 
 
-def _measure_vllm(port: int, setup: Setup, prompt: Sequence[int], ids: Sequence[int], ours: Json) -> Json:
+def _measure_vllm(peer: peers.Peer, setup: Setup, prompt: Sequence[int], ids: Sequence[int], ours: Json) -> Json:
     """vLLM's last chunk (and total, where that is bearable) with ours as multiples."""
     whole = VLLM_WHOLE.get(len(ids), ())
     if whole is None or setup.name in whole:
-        theirs = _measure(port, prompt, ids, carry=False)
+        theirs = _measure(peer, prompt, ids, carry=False)
         sent, received = theirs["request_kb"], theirs["response_kb"]
         return {
             "vllm_end_ms": theirs["end_ms"],
             "vllm_total_s": theirs["total_s"],
             "vllm_request_kb": sent,
+            "vllm_response_kb": received,
+            "vllm_curve": theirs["curve"],
             "last_ratio": theirs["end_ms"] / ours["end_ms"],
             "total_ratio": theirs["total_s"] / ours["total_s"],
             "bytes_ratio": (sent + received) / (ours["request_kb"] + ours["response_kb"]),
         }
     if len(ids) > VLLM_LAST_LIMIT.get(setup.name, max(LENGTHS)):
         return {}
-    connection = _Connection(port)
-    before = list(ids[:-1])
-    state = {"output_token_ids": before, "output_chunk_lens": [1] * len(before), "role_sent": True}
-    *_, last = _bodies(prompt, ids, carry=False)
-    took = min(connection.post({**last, "stream_state": state})[0] for _ in range(3))
-    return {"vllm_end_ms": took * 1e3, "last_ratio": took * 1e3 / ours["end_ms"]}
+    connection = peers.Connection(peer, PATH_CHAT)
+    bodies = list(chunk_bodies(prompt, ids, carry=False))
+    last = {**bodies[-1], "stream_state": _replaying_state({"role_sent": True}, ids[:-1])}
+    took, answer = min((connection.post(last) for _ in range(3)), key=lambda posted: posted[0])
+    # What an answer holds besides the state, which now has one token more.
+    beside = connection.received / 3 - _json_size(answer["stream_state"])
+    states = [_json_size(_replaying_state(answer["stream_state"], ids[:number])) for number in range(len(ids) + 1)]
+    sent = sum(_json_size({**body, "stream_state": None}) - len("null") for body in bodies) + sum(states[:-1])
+    received = sum(states[1:]) + beside * len(ids)
+    return {
+        "vllm_end_ms": took * 1e3,
+        "vllm_request_kb": sent / 1e3,
+        "vllm_response_kb": received / 1e3,
+        "last_ratio": took * 1e3 / ours["end_ms"],
+        "bytes_ratio": (sent + received) / 1e3 / (ours["request_kb"] + ours["response_kb"]),
+    }
+
+
+def _replaying_state(fields: Json, ids: Sequence[int]) -> Json | None:
+    """vLLM's stream state after so many chunks of one token, its other fields as given."""
+    return {**fields, "output_token_ids": list(ids), "output_chunk_lens": [1] * len(ids)} if ids else None
+
+
+def _json_size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def _handler_cpu(setup: Setup, folder: str, prompt: Sequence[int], ids: Sequence[int]) -> float:
     """Milliseconds of CPU for one chunk at the end of the stream, in process, API Gateway event to response."""
-    settings = Settings(model=folder, served_model_name=("m",), **_parsers(setup))
+    settings = Settings(model=folder, served_model_name=("m",), **parsers(setup))
     handler = Mangum(create_app(settings, functions=("derender",)), lifespan="off")
     state, times = None, []
-    for body in _bodies(prompt, ids, carry=False):
+    for body in chunk_bodies(prompt, ids, carry=False):
         event = gateway_event(PATH_CHAT, json.dumps({**body, "stream_state": state}))
         began = time.process_time()
         answer = handler(event, None)
@@ -163,62 +164,12 @@ def _handler_cpu(setup: Setup, folder: str, prompt: Sequence[int], ids: Sequence
 # -- the servers ----------------------------------------------------------------------------------
 
 
-def _parsers(setup: Setup) -> Json:
+def parsers(setup: Setup) -> Json:
+    """The parser settings of a setup, by field of ``Settings``."""
     return {"tool_call_parser": setup.tool, "reasoning_parser": setup.reasoning, "enable_auto_tool_choice": True}
 
 
-def _flags(setup: Setup, folder: str, port: int) -> list[str]:
-    flags = [folder, "--port", str(port), "--served-model-name", "m", "--enable-auto-tool-choice"]
-    flags += ["--tool-call-parser", setup.tool]
-    return [*flags, "--reasoning-parser", setup.reasoning] if setup.reasoning else flags
-
-
-def _ours(setup: Setup, folder: str) -> tuple[list[str], Json, int]:
-    port = _free_port()
-    return [sys.executable, "-m", "infra.cli", "serve", *_flags(setup, folder, port)], {}, port
-
-
-@contextmanager
-def _reference(setup: Setup, folder: str) -> Iterator[int | None]:
-    python = os.environ.get("DERENDER_VLLM_PYTHON")
-    if not python:
-        yield None
-        return
-    port = _free_port()
-    command = [python, "-m", "vllm.entrypoints.cli.main", "launch", "render", *_flags(setup, folder, port)]
-    environ = {"VLLM_TARGET_DEVICE": "cpu", "HF_HUB_OFFLINE": "1"}
-    environ["PYTHONPATH"] = os.environ.get("DERENDER_VLLM_PYTHONPATH", "")
-    with _server((command, environ, port)) as ready:
-        yield ready
-
-
-@contextmanager
-def _server(start: tuple[list[str], Json, int]) -> Iterator[int]:
-    command, environ, port = start
-    process = subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **environ}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        deadline = time.monotonic() + 180
-        while True:
-            try:
-                http_connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-                http_connection.request("GET", "/health")
-                if http_connection.getresponse().status == 200:
-                    break
-            except OSError:
-                pass
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{command[:6]} did not start")
-            time.sleep(0.2)
-        yield port
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def flags(setup: Setup) -> list[str]:
+    """The same as flags, which both servers spell alike."""
+    words = ["--enable-auto-tool-choice", "--tool-call-parser", setup.tool]
+    return [*words, "--reasoning-parser", setup.reasoning] if setup.reasoning else words

@@ -1,0 +1,100 @@
+"""What the ``fastokens`` package would give: its encode next to that of ``tokenizers``, and whether the ids are equal.
+
+``fastokens`` is the encoder of ``vllm-rs``. It is no dependency here: it is
+installed into an environment of its own under ``build/``, where both packages
+run in one process (``benchmarks.fastokens_child``). Without a package index
+the benchmark has no rows.
+
+python -m benchmarks.fastokens STRINGS_OF_EACH_KIND  # equality over a larger corpus, and the strings that differ
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.setups import ROOT
+from infra.models import MODELS, build
+
+PINNED = "fastokens==0.3.5"
+# Of each of the corpus' twelve kinds: 18,000 strings a model, each encoded in two ways.
+EACH = 1_500
+_PLACE = ROOT / "build" / "fastokens"
+Json = dict[str, Any]
+
+
+def run(each: int = EACH) -> list[Json]:
+    """One row for each model folder with a ``tokenizer.json``."""
+    python = environment()
+    if python is None:
+        return []
+    return [_row(compared) for compared in compare(python, each)]
+
+
+def environment() -> Path | None:
+    """A Python that has both packages, made on first use; None where the package cannot be had."""
+    python = _PLACE / "bin" / "python"
+    uv = Path(sys.executable).with_name("uv")
+    wanted = [PINNED, f"tokenizers=={version('tokenizers')}"]
+    made = [
+        [str(uv), "venv", "-q", "--no-project", "--clear", "--python", sys.executable, str(_PLACE)],
+        [str(uv), "pip", "install", "-q", "--python", str(python), "--only-binary", ":all:", *wanted],
+    ]
+    stamp = _PLACE / "installed"
+    if stamp.is_file() and stamp.read_text() == " ".join(wanted):
+        return python
+    for command in made:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"{PINNED} is not compared: {done.stderr.strip()[-300:]}", file=sys.stderr)
+            return None
+    stamp.write_text(" ".join(wanted))
+    return python
+
+
+def compare(python: Path, each: int) -> list[Json]:
+    """What the child says of each model."""
+    found = []
+    for name, model in MODELS.items():
+        if model.tokenizer_file != "tokenizer.json":
+            continue
+        folder = build(name, ROOT / "build" / "models")
+        command = [str(python), "-m", "benchmarks.fastokens_child", str(folder), str(each)]
+        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True, check=True)
+        found.append(json.loads(done.stdout))
+    return found
+
+
+def _row(one: Json) -> Json:
+    if "refused" in one:
+        return {"model": one["model"], "refused": one["refused"]}
+    both = (one, one["flagged"])
+    return {
+        "model": one["model"],
+        "strings": sum(part["strings"] for part in both),
+        "encodes": sum(part["encodes"] for part in both),
+        "different": sum(part["different"] for part in both),
+        "decodes": sum(part["decodes"] for part in both),
+        "decoded_otherwise": sum(part["decoded_otherwise"] for part in both),
+        **{name: one[name] for name in one if name.endswith("_ms")},
+        "times": one["fresh_815_ms"] / one["fast_fresh_815_ms"],
+        "times_8k": one["fresh_8k_ms"] / one["fast_fresh_8k_ms"],
+    }
+
+
+def main() -> None:
+    python = environment()
+    if python is None:
+        sys.exit(1)
+    for one in compare(python, int(sys.argv[1]) if len(sys.argv) > 1 else EACH):
+        print(json.dumps(one, ensure_ascii=True, indent=1), flush=True)
+
+
+if __name__ == "__main__":
+    main()

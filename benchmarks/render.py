@@ -1,0 +1,152 @@
+"""``/v1/chat/completions/render``: ours over HTTP and as a handler call, vLLM's Python server, ``vllm-rs``.
+
+One body goes to one server after the other, so that all see the same machine;
+medians are reported, and the token ids of all must be equal. "same" sends one
+chat again and again, which the tokenizers' caches answer in part; "fresh" sends
+a chat of other words each time. The floor of the handler is what nobody can do
+without: parse the body, one ``tokenizers`` encode of the prompt, write the
+answer. ``bare_ms`` is an empty Starlette application on uvicorn: what HTTP in
+Python costs with nothing to do.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+from mangum import Mangum
+from tokenizers import Tokenizer
+
+from benchmarks import peers
+from benchmarks.chats import characters_for, chat
+from benchmarks.setups import gateway_event, model_folder
+from handlers.app import create_app
+from handlers.settings import Settings
+
+PATH = "/v1/chat/completions/render"
+# Tokens of a chat, and the requests of each kind.
+SIZES = {"short": (24, 300), "815 tokens": (815, 200), "long": (8_000, 40)}
+Json = dict[str, Any]
+
+
+def handler_of(folder: Path) -> Mangum:
+    """The render function as Lambda calls it."""
+    settings = Settings(model=str(folder), served_model_name=("m",))
+    return Mangum(create_app(settings, functions=("render",)), lifespan="off")
+
+
+def answer_of(handler: Mangum, body: bytes) -> Json:
+    """The answer of a handler call.
+
+    Raises:
+        RuntimeError: it is an error.
+    """
+    answer = handler(gateway_event(PATH, body.decode()), None)
+    if answer["statusCode"] != 200:
+        raise RuntimeError(answer["body"][:400])
+    rendered: Json = json.loads(answer["body"])
+    return rendered
+
+
+def run() -> list[Json]:
+    """One row for each size of a chat, sent again and fresh."""
+    folder = model_folder("qwen3")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    handler = handler_of(folder)
+    rows = []
+    with ExitStack() as stack:
+        bare = stack.enter_context(_bare())
+        servers = [stack.enter_context(peers.ours(folder))]
+        for started in (peers.vllm(folder), peers.vllm_rs(folder)):
+            peer = stack.enter_context(started)
+            servers += [peer] if peer else []
+        for name, (tokens, requests) in SIZES.items():
+            size = characters_for(tokens, lambda body: len(answer_of(handler, orjson.dumps(body))["token_ids"]))
+            fresh = [orjson.dumps(chat(size, number)) for number in range(requests)]
+            for texts, bodies in (("same", fresh[:1] * requests), ("fresh", fresh)):
+                row = _compare(handler, tokenizer, servers, bare, bodies)
+                rows.append({"chat": name, "texts": texts, **row})
+    return rows
+
+
+def _compare(
+    handler: Mangum, tokenizer: Tokenizer, servers: Sequence[peers.Peer], bare: peers.Peer, bodies: Sequence[bytes]
+) -> Json:
+    connections = {peer.name: peers.Connection(peer, PATH) for peer in (*servers, bare)}
+    prompts = [tokenizer.decode(answer_of(handler, body)["token_ids"], skip_special_tokens=False) for body in bodies]
+    times: dict[str, list[float]] = {name: [] for name in (*connections, "handler", "floor", "encode")}
+    equal, counts = 0, []
+    for body, prompt in zip(bodies, prompts, strict=True):
+        event = gateway_event(PATH, body.decode())
+        began = time.perf_counter()
+        answer = handler(event, None)
+        times["handler"].append(time.perf_counter() - began)
+        rendered = orjson.loads(answer["body"])
+        began = time.perf_counter()
+        orjson.loads(body)
+        encoding = time.perf_counter()
+        ids = tokenizer.encode(prompt, add_special_tokens=False).ids
+        encoded = time.perf_counter()
+        orjson.dumps({**rendered, "token_ids": ids})
+        times["floor"].append(time.perf_counter() - began)
+        times["encode"].append(encoded - encoding)
+        counts.append(len(ids))
+        same = ids == rendered["token_ids"]
+        for name, connection in connections.items():
+            took, text = connection.post_raw(body)
+            times[name].append(took)
+            same = same and (name == bare.name or orjson.loads(text)["token_ids"] == ids)
+        equal += same
+    if equal != len(bodies):
+        raise RuntimeError(f"{len(bodies) - equal} of {len(bodies)} chats have other token ids at one of the servers")
+    ms = {name: statistics.median(took) * 1e3 for name, took in times.items()}
+    row = {
+        "tokens": int(statistics.median(counts)),
+        "requests": len(bodies),
+        "equal": equal,
+        "ours_ms": ms[peers.OURS],
+        "bare_ms": ms[bare.name],
+        "handler_ms": ms["handler"],
+        "floor_ms": ms["floor"],
+        "encode_ms": ms["encode"],
+        "to_floor": ms["handler"] / ms["floor"],
+    }
+    for name, column in ((peers.VLLM, "vllm"), (peers.VLLM_RS, "rs")):
+        if name in ms:
+            row |= {f"{column}_ms": ms[name], f"{column}_ratio": ms[name] / ms[peers.OURS]}
+    return row
+
+
+# -- a server with nothing to do ------------------------------------------------------------------
+
+
+@contextmanager
+def _bare() -> Iterator[peers.Peer]:
+    with peers.running("bare", [sys.executable, "-m", "benchmarks.render"]) as peer:
+        yield peer
+
+
+def _serve_bare() -> None:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    async def read(request: Request) -> Response:
+        return Response(b'{"bytes":%d}' % len(await request.body()), media_type="application/json")
+
+    app = Starlette(routes=[Route("/health", read), Route(PATH, read, methods=["POST"])])
+    port = sys.argv[sys.argv.index("--port") + 1]
+    uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="critical", lifespan="off")
+
+
+if __name__ == "__main__":
+    _serve_bare()

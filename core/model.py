@@ -35,6 +35,10 @@ class ModelOptions:
     ``generation_config`` is "auto" (the model's own), "vllm" (no defaults) or
     a folder that holds one. ``system_start_date`` (YYYY-MM-DD) pins the date
     in the system message of gpt-oss models; None means today.
+    ``one_shot_prompt`` says whose prompt ids tell a one-shot parser where the
+    output begins: "response" for those in the engine's answer only, as vLLM
+    does it, "request" for those of the derender request where the answer has
+    none (vLLM's issue 53284).
     """
 
     served_names: Sequence[str]
@@ -54,6 +58,7 @@ class ModelOptions:
     stream_state: str = "checkpoint"
     state_keys: Sequence[str] = ()
     state_signature_required: bool = True
+    one_shot_prompt: str = "response"
 
 
 @dataclass(frozen=True)

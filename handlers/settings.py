@@ -19,9 +19,13 @@ from core.errors import ConfigurationError
 from core.model import ModelOptions
 
 PREFIX = "DERENDER_"
-STREAM_STATES = ("checkpoint", "replay")
-STATE_SIGNATURES = ("required", "optional")
-REQUEST_LOGS = ("off", "errors", "all")
+# The settings that take one of a few words.
+CHOICES = {
+    "stream_state": ("checkpoint", "replay"),
+    "state_signature": ("required", "optional"),
+    "one_shot_prompt": ("response", "request"),
+    "request_log": ("off", "errors", "all"),
+}
 # Lambda's own limit on a buffered invoke is 6 MB; a server may be given more.
 DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024
 # A long prompt in a long queue; a proxy's idle time-out is rarely below half a minute.
@@ -37,6 +41,7 @@ class Settings:
     it holds a newline or a template tag, the template itself. ``state_key``
     lists the keys that sign stream states: the first signs, all are accepted;
     with ``state_signature`` "optional" an unsigned state is accepted too.
+    ``one_shot_prompt`` is described with ``ModelOptions``.
     ``max_response_bytes`` is what a Lambda function may answer, None for no
     limit; ``request_log`` says which requests get a line in the log.
     ``engine_url`` lists the token engines of the relay, in the order in which
@@ -63,6 +68,7 @@ class Settings:
     stream_state: str = "checkpoint"
     state_key: Sequence[str] = ()
     state_signature: str = "required"
+    one_shot_prompt: str = "response"
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     max_response_bytes: int | None = None
     request_log: str = "off"
@@ -76,18 +82,10 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.model:
             raise ConfigurationError(f"{PREFIX}MODEL must name a model folder or bundle")
-        if self.stream_state not in STREAM_STATES:
-            raise ConfigurationError(
-                f"{PREFIX}STREAM_STATE must be one of {', '.join(STREAM_STATES)}, not {self.stream_state!r}"
-            )
-        if self.state_signature not in STATE_SIGNATURES:
-            raise ConfigurationError(
-                f"{PREFIX}STATE_SIGNATURE must be one of {', '.join(STATE_SIGNATURES)}, not {self.state_signature!r}"
-            )
-        if self.request_log not in REQUEST_LOGS:
-            raise ConfigurationError(
-                f"{PREFIX}REQUEST_LOG must be one of {', '.join(REQUEST_LOGS)}, not {self.request_log!r}"
-            )
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                raise ConfigurationError(f"{PREFIX}{name.upper()} must be one of {', '.join(choices)}, not {value!r}")
         if self.max_body_bytes < 1:
             raise ConfigurationError(f"{PREFIX}MAX_BODY_BYTES must be at least 1, not {self.max_body_bytes}")
         if self.max_response_bytes is not None and self.max_response_bytes < 1024:
@@ -136,6 +134,7 @@ class Settings:
             stream_state=self.stream_state,
             state_keys=tuple(self.state_key),
             state_signature_required=self.state_signature == "required",
+            one_shot_prompt=self.one_shot_prompt,
         )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.errors import ConfigurationError
-from handlers.settings import PREFIX, STATE_SIGNATURES, STREAM_STATES
+from handlers.settings import CHOICES, PREFIX
 
 _FLAGS = ("enable-auto-tool-choice", "trust-request-chat-template", "exclude-tools-when-tool-choice-none")
 _VALUES = {
@@ -30,6 +30,12 @@ _VALUES = {
     "engine-api-key": "bearer key that the engine wants",
     "engine-timeout": "seconds that an engine may be silent",
     "sse-keep-alive-interval": "seconds after which a silent stream gets a comment (0: never)",
+}
+
+_WORDS = {
+    "stream-state": "what carries a parser from chunk to chunk",
+    "state-signature": "whether unsigned states are refused",
+    "one-shot-prompt": "whose prompt tells a one-shot parser where the output begins",
 }
 
 
@@ -59,9 +65,9 @@ def _parser() -> argparse.ArgumentParser:
         serve.add_argument(f"--{name}", action="store_true")
     for name, text in _VALUES.items():
         serve.add_argument(f"--{name}", help=text, metavar="VALUE")
-    serve.add_argument("--stream-state", choices=STREAM_STATES, help="what carries a parser from chunk to chunk")
+    for name, text in _WORDS.items():
+        serve.add_argument(f"--{name}", choices=CHOICES[name.replace("-", "_")], help=text)
     serve.add_argument("--state-key", nargs="+", metavar="KEY", help="keys that sign stream states; the first signs")
-    serve.add_argument("--state-signature", choices=STATE_SIGNATURES, help="whether unsigned states are refused")
     serve.add_argument("--engine-url", nargs="+", metavar="URL", help="token engines: turns the relay on")
     serve.add_argument("--api-key", nargs="+", metavar="KEY", help="bearer keys, one of which every request needs")
     serve.set_defaults(run=_serve)
@@ -72,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     bundle.set_defaults(run=_bundle)
 
     invoke = commands.add_parser("invoke", help="one event through a built Lambda function, under the emulator")
-    invoke.add_argument("function", metavar="FUNCTION", help="render or derender")
+    invoke.add_argument("function", metavar="FUNCTION", help="render, derender or relay")
     invoke.add_argument("event", metavar="EVENT.json", type=Path)
     invoke.add_argument("--model", metavar="DIR", type=Path, help="a model folder to package with the function")
     invoke.set_defaults(run=_invoke)
@@ -85,7 +91,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     for name in ("served_model_name", "state_key", "engine_url", "api_key"):
         if getattr(arguments, name):
             environ[PREFIX + name.upper()] = " ".join(getattr(arguments, name))
-    for name in (*_FLAGS, *_VALUES, "stream-state", "state-signature"):
+    for name in (*_FLAGS, *_VALUES, *_WORDS):
         value = getattr(arguments, name.replace("-", "_"))
         if value:
             environ[PREFIX + name.replace("-", "_").upper()] = "true" if value is True else str(value)

@@ -41,7 +41,10 @@ def derender_chat(model: Model, request: DerenderChatRequest, *, count_reasoning
     if parser is not None and request.chat_request is not None:
         chat_request = parser.validate(request.chat_request)
         options = chat_options(chat_request)
-        parsed = parser.for_request(chat_request, source.prompt_token_ids)
+        prompt = source.prompt_token_ids
+        if prompt is None and model.options.one_shot_prompt == "request":
+            prompt = request.prompt_token_ids
+        parsed = parser.for_request(chat_request, prompt)
         parsed.count_reasoning = count_reasoning and parser.counts_reasoning
     else:
         options = options_of_chat(request.chat_request)

@@ -232,8 +232,8 @@ class Services:
         # Apart from the services: what encodes takes long to load, and most of them never need it.
         self._tokenizers: dict[str, Tokenizer] = {}
 
-    def get(self, model: str, tools: str | None = None, reasoning: str | None = None) -> Service:
-        server: Server = {"model": model}
+    def get(self, model: str, tools: str | None = None, reasoning: str | None = None, **settings: str) -> Service:
+        server: Server = {"model": model, **settings}
         if tools:
             server |= {"tool_call_parser": tools, "enable_auto_tool_choice": True}
         if reasoning:

@@ -58,6 +58,18 @@ def test_d01_a_prompt_that_closed_the_reasoning(thinking: Service, include: bool
     assert switched.content == "Paris."
 
 
+def test_d01_is_right_where_the_requests_prompt_counts(services: Services) -> None:
+    """The setting: the request's prompt ids where the engine's answer has none, and only there."""
+    service = services.get("qwen3", reasoning="qwen3", one_shot_prompt="request")
+    closed, opened = service.ids(CLOSED), service.ids("<|im_start|>assistant\n")
+    answer = service.one("Paris.", user(), prompt_token_ids=closed)
+    assert (answer.reasoning, answer.content) == (None, "Paris.")
+    answer = service.one("Paris.", user(), prompt_token_ids=opened)
+    assert (answer.reasoning, answer.content) == ("Paris.", None)
+    answer = service.one("Paris.", user(), prompt_token_ids=opened, response={"prompt_token_ids": closed})
+    assert (answer.reasoning, answer.content) == (None, "Paris.")
+
+
 @pytest.mark.parametrize("tail", ["", "\n</think>"])
 def test_d02_a_call_inside_the_reasoning(services: Services, tail: str) -> None:
     text = "I need data.\n" + xml("<parameter=city>\nParis\n</parameter>") + tail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -16,6 +17,8 @@ import pytest
 from infra.cli import _parser as derender_parser
 from tests.docs.documents import ROOT, Command, Document, document, documents
 
+# One worker: what a command prints is asked for once.
+pytestmark = pytest.mark.xdist_group("docs-commands")
 every_document = pytest.mark.parametrize("found", documents(), ids=lambda found: found.path)
 every_command = pytest.mark.parametrize(
     "command",
@@ -196,7 +199,14 @@ def check_docker(arguments: list[str], place: str) -> None:
 def help_of(*command: str) -> str:
     """What a command prints of its options."""
     program = [] if command[0].startswith(".venv") else [sys.executable]
-    done = subprocess.run([*program, *command, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    environ = dict(os.environ)
+    if "pytest" in command:
+        # With all plugins that are installed this takes seconds; the documents use those of xdist only.
+        environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        command = (*command, "-p", "xdist.plugin")
+    done = subprocess.run(
+        [*program, *command, "--help"], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stdout
 

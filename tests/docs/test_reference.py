@@ -183,6 +183,41 @@ def test_the_number_of_recorded_answers_is_right() -> None:
     assert f"{len(load()):,} recorded answers" in document("README.md").prose
 
 
+LIMITS = [
+    ("core.protocol.derender", "MAX_CHUNKS", "chunks in one call | {:,}"),
+    ("core.protocol.derender", "MAX_WINDOW", "{:,} tokens of at most"),
+    ("core.protocol.derender", "_MAX_ERRORS", "| {}, and beyond"),
+    ("core.protocol.derender", "_MAX_COLLECTED", "beyond {:,} they are only counted"),
+    ("core.state.window", "MAX_TOKEN_CHARS", "at most {:,} characters"),
+    ("core.bounds", "MAX_ODD_PARTS", "neither text nor an object | {:,}"),
+    ("core.state.context", "MAX_CONTEXT_BYTES", "{} MB expanded"),
+    ("core.parsing.checkpoint.packing", "_MAX_RATIO", "a factor of {} over"),
+    ("core.relay.stop_strings", "MAX_STRINGS", "stop strings | {},"),
+    ("core.relay.stop_strings", "MAX_CHARS", "with {:,} characters in all"),
+    ("core.relay.engine_events", "MAX_EVENT_BYTES", "{} MB for one event"),
+    ("handlers.engine_client", "_MAX_ANSWER_BYTES", "{} MB for one answer"),
+    ("handlers.relay_endpoints", "_MAX_CALLS", "at the engine at once | {}"),
+    ("core.render.step_limit", "MAX_STEPS", "at most {:,} steps"),
+    ("core.state.signature", "MIN_KEY_BYTES", "at least {} bytes"),
+]
+
+
+@pytest.mark.parametrize(("module", "name", "words"), LIMITS, ids=[name for _, name, _ in LIMITS])
+def test_the_limits_that_security_md_names_are_those_of_the_code(module: str, name: str, words: str) -> None:
+    value = getattr(import_module(module), name)
+    shown = words.format(value // 2**20 if " MB" in words else value)
+    assert shown in " ".join(document("docs/security.md").prose.split())
+
+
+def test_the_layout_names_every_folder() -> None:
+    layout = "\n".join(line for _, line in document("docs/architecture.md").indented)
+    own = [path for pattern in ("*/*.py", "core/*/*.py", "infra/*/*.py") for path in ROOT.glob(pattern)]
+    folders = {path.parent.name for path in own} - {"build", "dist"}
+    assert len(folders) > 15
+    for folder in folders:
+        assert re.search(rf"^{folder}/", layout, re.MULTILINE), folder
+
+
 def test_the_notices_are_up_to_date() -> None:
     assert (ROOT / NOTICES).read_text(encoding="utf-8") == notices_document(read_notices())
 

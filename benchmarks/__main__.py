@@ -1,51 +1,110 @@
-"""``make bench``: run the benchmarks, write ``benchmarks/results/NAME.json`` and print the tables.
+"""``make bench``: run the benchmarks, write ``benchmarks/results/NAME.json``, print the tables, draw the charts.
 
-python -m benchmarks [NAME ...]
+python -m benchmarks [NAME ...]   run all, or those named; then the charts
+python -m benchmarks charts       only draw docs/charts/*.svg anew, from the last results
+python -m benchmarks --markdown   only put the tables of the last results into the documents, and draw the charts
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import importlib
 import json
+import os
 import platform
 import sys
+import time
+import traceback
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.charts import write_charts
 from benchmarks.setups import ROOT
+from benchmarks.tables import write_tables
 
 # In the order of the tables; each module has run() -> rows.
-NAMES = ("cold_start", "one_shot", "streaming", "relay", "lambda_cold_start", "lambda_warm", "lambda_cost")
+NAMES = (
+    "cold_start", "memory", "render", "streaming", "one_shot", "profile", "fastokens", "relay",
+    "lambda_cold_start", "lambda_warm", "lambda_cost",
+)  # fmt: skip
 RESULTS = ROOT / "benchmarks" / "results"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; default: all")
-    names = parser.parse_args().names or NAMES
-    unknown = set(names) - set(NAMES)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; charts; default: all")
+    parser.add_argument("--markdown", action="store_true", help="put the last tables into the documents, run nothing")
+    options = parser.parse_args()
+    if options.markdown and options.names:
+        parser.error("--markdown takes no names: it writes every table that has results")
+    unknown = set(options.names) - {*NAMES, "charts"}
     if unknown:
         parser.error(f"no benchmark called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     RESULTS.mkdir(exist_ok=True)
-    for name in names:
+    names = () if options.markdown else [name for name in options.names if name != "charts"]
+    failed = [name for name in (names if options.names or options.markdown else NAMES) if not measured(name)]
+    results = last_results()
+    if options.markdown:
+        print("tables:", ", ".join(write_tables(results)))
+    for path in write_charts({name: result["rows"] for name, result in results.items()}):
+        print("chart:", path.relative_to(ROOT))
+    if failed:
+        print("failed:", ", ".join(failed), file=sys.stderr)
+    return 1 if failed else 0
+
+
+def measured(name: str) -> bool:
+    """Run one benchmark and keep its result; False where it failed, which must not cost the results of the others."""
+    load, began = os.getloadavg()[0], time.perf_counter()
+    try:
         rows = importlib.import_module(f"benchmarks.{name}").run()
-        result = {"python": platform.python_version(), "machine": platform.machine(), "rows": rows}
-        (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
-        show(name, rows)
-    return 0
+    except Exception:
+        traceback.print_exc()
+        return False
+    result = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "load": load,
+        "seconds": time.perf_counter() - began,
+        "rows": rows,
+    }
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
+    show(f"{name}, {result['seconds']:.0f} s", rows)
+    return True
 
 
-def show(name: str, rows: list[dict[str, Any]]) -> None:
-    """Print one benchmark's rows as a table."""
-    table = Table(title=name.replace("_", " "))
-    for column in rows[0]:
-        table.add_column(column.replace("_", " "), justify="left" if isinstance(rows[0][column], str) else "right")
+def last_results() -> dict[str, dict[str, Any]]:
+    """What was measured last, by the benchmark's name."""
+    return {name: json.loads(path.read_text()) for name in NAMES if (path := RESULTS / f"{name}.json").is_file()}
+
+
+def _cpu() -> str:
+    """The processor's name."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").is_file() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def show(title: str, rows: list[dict[str, Any]]) -> None:
+    """Print one benchmark's rows as a table; lists are for the charts."""
+    table = Table(title=title.replace("_", " "))
+    first = max(rows, key=len, default={})
+    columns = [column for column in first if not isinstance(first[column], list)]
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="left" if isinstance(first[column], str) else "right")
     for row in rows:
-        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
-    Console(width=max(160, Console().width)).print(table)
+        values = (row.get(column, "") for column in columns)
+        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in values))
+    Console(width=max(200, Console().width)).print(table)
 
 
 if __name__ == "__main__":

@@ -70,10 +70,12 @@ def cold_start(results: Mapping[str, Rows]) -> str:
     """Seconds from the start of a process to its first answer."""
     bars = [Bar("bare import fastapi, mangum", results["cold_start"][0]["bare_seconds"], GREY)]
     bars += [Bar(f"Lambda, {row['setup']}", row["seconds"], OURS) for row in results["cold_start"]]
-    bars += [Bar(_server(row), row["ready_s"], _colour(row)) for row in results.get("memory", [])]
+    bars += [
+        Bar(_server(row), row["ready_s"] + row["first_render_s"], _colour(row)) for row in results.get("memory", [])
+    ]
     return bar_chart(
         "From process start to the first answer",
-        "Qwen3's tokenizer on local disk. Lambda: the runtime client, our handler, one event. Logarithmic axis.",
+        "Qwen3 on local disk. Lambda: derender, one event. Servers: ready, and a chat rendered. Logarithmic axis.",
         bars,
         "seconds",
         logarithmic_from=0.1,
@@ -91,7 +93,12 @@ def memory(results: Mapping[str, Rows]) -> str:
         "After 60 different chats of 815 tokens and a stream of 400 chunks; a Lambda function after its first answer.",
         bars,
         "megabytes",
-        legend=((PALE, "idle"), (OURS, "ours, at its highest"), (VLLM, "vLLM"), (RUST, "vllm-rs, render only")),
+        legend=(
+            (PALE, "idle"),
+            (OURS, "ours, highest"),
+            (VLLM, "vLLM, highest"),
+            (RUST, "vllm-rs, highest (render only)"),
+        ),
     )
 
 

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import islice, product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.chats import prose
 
@@ -43,7 +43,10 @@ _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~–—…“”‘’«»¿¡�
 
 
 def corpus(specials: Sequence[str], pieces: Sequence[str], each: int) -> Iterator[tuple[str, str]]:
-    """``each`` strings of every kind; ``specials`` are a tokenizer's added tokens, ``pieces`` texts of its tokens."""
+    """``each`` strings of every kind, and a hundredth of that of long texts.
+
+    ``specials`` are a tokenizer's added tokens, ``pieces`` texts of its tokens.
+    """
     chance = random.Random(815)
     kinds: dict[str, Iterator[str]] = {
         "code": _code(),
@@ -62,6 +65,8 @@ def corpus(specials: Sequence[str], pieces: Sequence[str], each: int) -> Iterato
     for kind, strings in kinds.items():
         for text in islice(strings, each):
             yield kind, text
+    for text in _long(chance, max(1, each // 100)):
+        yield "long texts", text
 
 
 def _code() -> Iterator[str]:
@@ -103,7 +108,7 @@ def _in_context(chance: random.Random) -> Iterator[str]:
 
 
 def _combining(chance: random.Random) -> Iterator[str]:
-    forms = ("NFC", "NFD", "NFKC", "NFKD")
+    forms: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = ("NFC", "NFD", "NFKC", "NFKD")
     while True:
         words = [chance.choice(_WORDS) + "".join(chance.choices(_MARKS, k=chance.randrange(3))) for _ in range(4)]
         yield unicodedata.normalize(chance.choice(forms), chance.choice(("", " ")).join(words))
@@ -191,3 +196,15 @@ def _runs(specials: Sequence[str], chance: random.Random) -> Iterator[str]:
         length = chance.choice((3, 17, 64, 65, 255, 257, 1000))
         text = chance.choice(known)
         yield (text * length)[: chance.choice((length, 4000))] + chance.choice(("", "\n", " end"))
+
+
+def _long(chance: random.Random, count: int) -> Iterator[str]:
+    """Texts of 50,000 characters and more: tokenizers may divide them, or give up on a run without end."""
+    strings = [_code(), _noise(chance), _white_space(chance), _numbers(chance), _combining(chance)]
+    for number in range(count):
+        if number % 3 == 0:
+            yield chance.choice(("a", " ", "\n", "1", "=", "日", "ab ", "😀", "e\u0301", "x\n\n")) * 50_000
+            continue
+        start, text = chance.randrange(200_000), prose()
+        mixed = [next(chance.choice(strings)) for _ in range(1_000)]
+        yield text[start : start + 20_000] + "".join(mixed) + text[start : start + 20_000]

@@ -24,6 +24,13 @@ from infra.models import MODELS, build
 PINNED = "fastokens==0.3.5"
 # Of each of the corpus' twelve kinds: 18,000 strings a model, each encoded in two ways.
 EACH = 1_500
+# What the rows keep of the child's figures.
+_KEPT = (
+    "load_ms", "fast_load_ms", "load_mb", "fast_load_mb",
+    "fresh_815_ms", "no_offsets_fresh_815_ms", "fast_fresh_815_ms",
+    "fresh_8k_ms", "no_offsets_fresh_8k_ms", "fast_fresh_8k_ms",
+    "cpu_815_ms", "fast_cpu_815_ms",
+)  # fmt: skip
 _PLACE = ROOT / "build" / "fastokens"
 Json = dict[str, Any]
 
@@ -73,7 +80,7 @@ def compare(python: Path, each: int) -> list[Json]:
 
 def _row(one: Json) -> Json:
     if "refused" in one:
-        return {"model": one["model"], "refused": one["refused"]}
+        return {"model": one["model"], "strings": 0, "refused": one["refused"]}
     both = (one, one["flagged"])
     return {
         "model": one["model"],
@@ -82,7 +89,9 @@ def _row(one: Json) -> Json:
         "different": sum(part["different"] for part in both),
         "decodes": sum(part["decodes"] for part in both),
         "decoded_otherwise": sum(part["decoded_otherwise"] for part in both),
-        **{name: one[name] for name in one if name.endswith("_ms")},
+        "kinds": sorted({kind for part in both for kind in part["by_kind"]}),
+        "examples": [shown for part in both for shown in part["shown"]][:3],
+        **{name: one[name] for name in _KEPT},
         "times": one["fresh_815_ms"] / one["fast_fresh_815_ms"],
         "times_8k": one["fresh_8k_ms"] / one["fast_fresh_8k_ms"],
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import statistics
 import sys
 import time
@@ -38,15 +39,16 @@ def main() -> None:
     path = folder / "tokenizer.json"
     source = path.read_text(encoding="utf-8")
     result: dict[str, Any] = {"model": folder.name}
-    began = time.perf_counter()
+    before, began = _resident_mb(), time.perf_counter()
     theirs = Tokenizer.from_str(source)
-    loaded = time.perf_counter()
+    result |= {"load_ms": (time.perf_counter() - began) * 1e3, "load_mb": _resident_mb() - before}
+    before, began = _resident_mb(), time.perf_counter()
     try:
         fast = fastokens.Tokenizer.from_json_str(source)
     except ValueError as refused:
         print(json.dumps({**result, "refused": str(refused)}))
         return
-    result |= {"load_ms": (loaded - began) * 1e3, "fast_load_ms": (time.perf_counter() - loaded) * 1e3}
+    result |= {"fast_load_ms": (time.perf_counter() - began) * 1e3, "fast_load_mb": _resident_mb() - before}
     result |= _times(theirs, fast)
     theirs.no_truncation()
     theirs.no_padding()
@@ -95,6 +97,10 @@ def _equality(theirs: Tokenizer, fast: fastokens.Tokenizer, each: int) -> dict[s
         "decoded_otherwise": decoded_otherwise,
         "shown": [{**one, "found": str(one["found"])[:120]} for one in shown],
     }
+
+
+def _resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
 def _attempt(call: Callable[[], Any]) -> Any:

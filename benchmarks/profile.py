@@ -20,14 +20,13 @@ from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request
-from mangum import Mangum
 from starlette.responses import Response
 
 from benchmarks.chats import chat
 from benchmarks.checkpoint import SETUPS, output
 from benchmarks.render import PATH as PATH_RENDER
 from benchmarks.render import handler_of
-from benchmarks.setups import PATH_CHAT, gateway_event, model_folder
+from benchmarks.setups import PATH_CHAT, Handler, gateway_event, lambda_handler, model_folder
 from benchmarks.streaming import chunk_bodies, parsers
 from core.bundle.folder import FolderFiles
 from core.tokenizer import load_tokenizer
@@ -99,13 +98,13 @@ Parts = Sequence[tuple[str, str]]
 
 def run() -> list[Json]:
     """For each kind of call its whole time, the bare application's, and the share of each part."""
-    rows = []
+    rows: list[Json] = []
     for name, parts, handler, events in (_chunks(), _renders()):
         bare = _bare_handler()
         per_call = _cpu_ms(handler, events)
         rows.append({"call": name, "part": "all", "cpu_ms": per_call, "share": 1.0})
-        rows.append({"call": name, "part": "bare application", "cpu_ms": _cpu_ms(bare, events), "share": ""})
-        rows[-1]["share"] = rows[-1]["cpu_ms"] / per_call
+        empty = _cpu_ms(bare, events)
+        rows.append({"call": name, "part": "bare application", "cpu_ms": empty, "share": empty / per_call})
         shares = sampled(lambda: [handler(event, None) for event in events], parts)  # noqa: B023
         rows += [
             {"call": name, "part": part, "cpu_ms": share * per_call, "share": share}
@@ -144,7 +143,7 @@ def _part_of(frame: FrameType | None, parts: Parts) -> str:
     return "other"
 
 
-def _cpu_ms(handler: Mangum, events: Sequence[Json], seconds: float = 2.0) -> float:
+def _cpu_ms(handler: Handler, events: Sequence[Json], seconds: float = 2.0) -> float:
     """Milliseconds of CPU for a call, the best of some rounds."""
     best, until = float("inf"), time.process_time() + seconds
     while time.process_time() < until:
@@ -155,7 +154,7 @@ def _cpu_ms(handler: Mangum, events: Sequence[Json], seconds: float = 2.0) -> fl
     return best * 1e3
 
 
-def _chunks() -> tuple[str, Parts, Mangum, list[Json]]:
+def _chunks() -> tuple[str, Parts, Handler, list[Json]]:
     """The last chunks of a stream, with the states that they follow on."""
     setup = SETUPS[0]
     folder = model_folder(setup.model)
@@ -163,7 +162,7 @@ def _chunks() -> tuple[str, Parts, Mangum, list[Json]]:
     prompt = tokenizer.encode(setup.prompt, add_special_tokens=False)
     ids = output(setup, tokenizer, TOKENS)[:TOKENS]
     settings = Settings(model=str(folder), served_model_name=("m",), **parsers(setup))
-    handler = Mangum(create_app(settings, functions=("derender",)), lifespan="off")
+    handler = lambda_handler(create_app(settings, functions=("derender",)))
     state, events = None, []
     for body in chunk_bodies(prompt, ids, carry=False):
         event = gateway_event(PATH_CHAT, json.dumps({**body, "stream_state": state}))
@@ -172,7 +171,7 @@ def _chunks() -> tuple[str, Parts, Mangum, list[Json]]:
     return f"a chunk at token {TOKENS:,}, {setup.name}", _CHUNK, handler, events[-60:-10]
 
 
-def _renders() -> tuple[str, Parts, Mangum, list[Json]]:
+def _renders() -> tuple[str, Parts, Handler, list[Json]]:
     handler = handler_of(model_folder("qwen3"))
     events = [gateway_event(PATH_RENDER, json.dumps(chat(3_400, number))) for number in range(50)]
     for event in events:
@@ -181,7 +180,7 @@ def _renders() -> tuple[str, Parts, Mangum, list[Json]]:
     return "render of a chat of 815 tokens", _RENDER, handler, events
 
 
-def _bare_handler() -> Mangum:
+def _bare_handler() -> Handler:
     app = FastAPI()
 
     async def echo(request: Request) -> Response:
@@ -189,7 +188,7 @@ def _bare_handler() -> Mangum:
 
     for path in (PATH_CHAT, PATH_RENDER):
         app.add_api_route(path, echo, methods=["POST"])
-    return Mangum(app, lifespan="off")
+    return lambda_handler(app)
 
 
 if __name__ == "__main__":

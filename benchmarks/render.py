@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from mangum import Mangum
 from tokenizers import Tokenizer
 
 from benchmarks import peers
 from benchmarks.chats import characters_for, chat
-from benchmarks.setups import gateway_event, model_folder
+from benchmarks.setups import Handler, gateway_event, lambda_handler, model_folder
 from handlers.app import create_app
 from handlers.settings import Settings
 
@@ -36,13 +35,13 @@ SIZES = {"short": (24, 300), "815 tokens": (815, 200), "long": (8_000, 40)}
 Json = dict[str, Any]
 
 
-def handler_of(folder: Path) -> Mangum:
+def handler_of(folder: Path) -> Handler:
     """The render function as Lambda calls it."""
     settings = Settings(model=str(folder), served_model_name=("m",))
-    return Mangum(create_app(settings, functions=("render",)), lifespan="off")
+    return lambda_handler(create_app(settings, functions=("render",)))
 
 
-def answer_of(handler: Mangum, body: bytes) -> Json:
+def answer_of(handler: Handler, body: bytes) -> Json:
     """The answer of a handler call.
 
     Raises:
@@ -77,7 +76,7 @@ def run() -> list[Json]:
 
 
 def _compare(
-    handler: Mangum, tokenizer: Tokenizer, servers: Sequence[peers.Peer], bare: peers.Peer, bodies: Sequence[bytes]
+    handler: Handler, tokenizer: Tokenizer, servers: Sequence[peers.Peer], bare: peers.Peer, bodies: Sequence[bytes]
 ) -> Json:
     connections = {peer.name: peers.Connection(peer, PATH) for peer in (*servers, bare)}
     prompts = [tokenizer.decode(answer_of(handler, body)["token_ids"], skip_special_tokens=False) for body in bodies]

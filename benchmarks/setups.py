@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,21 @@ def tool_call_output(encoder: Any, tokens: int) -> list[int]:
     head = encoder.encode(thought, add_special_tokens=False).ids[: tokens // 2]
     tail = encoder.encode(call, add_special_tokens=False).ids
     end = encoder.encode('"}}\n</tool_call>', add_special_tokens=False).ids
-    return (head + tail)[: tokens - len(end)] + end
+    ids: list[int] = (head + tail)[: tokens - len(end)] + end
+    return ids
+
+
+# Called as Lambda calls it: an API Gateway event in, its answer out; there is no context here.
+Handler = Callable[[dict[str, Any], None], dict[str, Any]]
+
+
+def lambda_handler(app: Any) -> Handler:
+    """A Lambda entry for an application, as ``handlers`` makes its own."""
+    from mangum import Mangum
+
+    adapter: Any = Mangum(app, lifespan="off")
+    handler: Handler = adapter
+    return handler
 
 
 def gateway_event(path: str, body: str) -> dict[str, Any]:

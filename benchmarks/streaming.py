@@ -17,11 +17,9 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
-from mangum import Mangum
-
 from benchmarks import peers
 from benchmarks.checkpoint import LENGTHS, SETUPS, TOOL, Setup, output
-from benchmarks.setups import PATH_CHAT, gateway_event, model_folder
+from benchmarks.setups import PATH_CHAT, gateway_event, lambda_handler, model_folder
 from core.bundle.folder import FolderFiles
 from core.tokenizer import load_tokenizer
 from handlers.app import create_app
@@ -150,7 +148,7 @@ def _json_size(value: Any) -> int:
 def _handler_cpu(setup: Setup, folder: str, prompt: Sequence[int], ids: Sequence[int]) -> float:
     """Milliseconds of CPU for one chunk at the end of the stream, in process, API Gateway event to response."""
     settings = Settings(model=folder, served_model_name=("m",), **parsers(setup))
-    handler = Mangum(create_app(settings, functions=("derender",)), lifespan="off")
+    handler = lambda_handler(create_app(settings, functions=("derender",)))
     state, times = None, []
     for body in chunk_bodies(prompt, ids, carry=False):
         event = gateway_event(PATH_CHAT, json.dumps({**body, "stream_state": state}))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 INK, FAINT, RULE = "#1f2328", "#59636e", "#d9dee3"
@@ -145,7 +146,10 @@ def bar_chart(
         else:
             canvas.rule(left, y + 9, end, y + 9, bar.colour)
             canvas.add("circle", tip, cx=_px(end), cy=y + 9, r=6, fill=bar.colour, **numbers)
-        canvas.text(end + (6 if logarithmic_from is None else 12), y + 13, f"{number(bar.value)}{bar.note}")
+        beside = end + (6 if logarithmic_from is None else 12)
+        # A white rim: the lines of the scale must not run through the number.
+        rim: dict[str, Any] = {"stroke": "#ffffff", "stroke_width": 5, "paint_order": "stroke"}
+        canvas.text(beside, y + 13, f"{number(bar.value)}{bar.note}", **rim)
     return canvas.done(title)
 
 

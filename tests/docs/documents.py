@@ -14,7 +14,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+?)\s*$")
 _SPAN = re.compile(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")
 # What a line of an indented block begins with when it is a command and not a diagram.
-_COMMAND = re.compile(r"^(make|derender|docker|git|\.venv[\w-]*/bin/\S+)( |$)")
+_COMMAND = re.compile(r"^(make|derender|docker|git|python -m|\.venv[\w-]*/bin/\S+)( |$)")
 
 
 @dataclass(frozen=True)

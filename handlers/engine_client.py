@@ -17,10 +17,10 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 import httpx
-import orjson
 
 from core.errors import RequestError
 from core.protocol.engine import GenerateChunk, GenerateResponse
+from core.protocol.json_text import json_bytes
 from core.relay.engine_events import EventReader, read_chunk, read_error, read_response
 from core.relay.errors import EngineError, EngineFailed, EngineTimeout, EngineUnavailable
 from handlers.logs import write_line
@@ -146,7 +146,7 @@ class _Call:
         self._aborts = aborts
         self._http = http
         self._url = url
-        self._body = orjson.dumps(request)
+        self._body = json_bytes(request)
         self._timeout = timeout
         # By either name an engine may know it.
         self._ids = [_ENGINE_PREFIX + request["request_id"], request["request_id"]]
@@ -265,7 +265,7 @@ class _Call:
             async with asyncio.timeout(_ABORT_SECONDS):
                 if response is not None:
                     await response.aclose()
-                await self._http.post(self._url + ABORT, content=orjson.dumps({"request_ids": self._ids}))
+                await self._http.post(self._url + ABORT, content=json_bytes({"request_ids": self._ids}))
 
 
 async def _settled(aborts: Aborts) -> None:

@@ -10,17 +10,16 @@ a silent one.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from core.errors import RequestError
+from core.protocol.json_text import json_bytes
 from handlers.logs import write_fault
 from handlers.responses import internal_error
 
@@ -38,11 +37,7 @@ _HEADERS = [
 
 def event(content: Any) -> bytes:
     """One event."""
-    try:
-        return b"data: " + orjson.dumps(content) + b"\n\n"
-    except TypeError:
-        # Lone surrogates and integers beyond 64 bits, which a client can send and get back.
-        return b"data: " + json.dumps(content, separators=(",", ":")).encode("ascii") + b"\n\n"
+    return b"data: " + json_bytes(content) + b"\n\n"
 
 
 async def respond(request: Request, source: AsyncGenerator[bytes, None], keep_alive: float) -> Response:

@@ -12,7 +12,7 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from tests.fuzz import openapi, threads
+from tests.fuzz import openapi, relay, threads
 from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Tally
 from tests.fuzz.generators import Generator
 from tests.golden import corpus
@@ -64,6 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=3600, help="stop after so long, with what is done")
     parser.add_argument("--schema-share", type=float, default=0.05, help="part of the requests made by schemathesis")
+    parser.add_argument("--relay-share", type=float, default=0.1, help="part of the requests that goes to the relay")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--thread-rounds", type=int, default=3, help="0: no threads")
     parser.add_argument("--only", help="configurations whose JSON holds this text")
@@ -77,7 +78,10 @@ def main(arguments: list[str] | None = None) -> int:
         build(name, models_dir)
     chosen = [one for one in configurations() if not options.only or options.only in corpus.server_key(one[0])]
     until, tally, status = time.monotonic() + options.seconds, Tally(), 0
-    each = options.requests / len(chosen)
+    relayed = round(options.requests * options.relay_share)
+    each = (options.requests - relayed) / len(chosen)
+    relay.attack(models_dir, tally, relayed, options.seed, until)
+    print(f"relay: {tally.requests:,} requests, {len(tally.faults)} faults", flush=True)
     for number, (server, cases) in enumerate(chosen):
         if time.monotonic() > until:
             print(f"time is up after {number} of {len(chosen)} configurations")

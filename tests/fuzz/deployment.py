@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,10 @@ CPU_SECONDS = 5.0
 GROWTH_BYTES = 256 * 2**20
 _WARM = 150  # requests before memory is looked at: lazy imports, regular expressions, memoised tables
 _PAGE = 4096
+
+
+Wrong = Callable[[int, Json], str]
+"""What is wrong with an answer; nothing where it is right."""
 
 
 class TookTooLong(BaseException):
@@ -74,10 +78,11 @@ class Tally:
 
 
 class Deployment:
-    """The application of one recorded server configuration; `send` checks every answer."""
+    """The application of one server configuration; `send` checks every answer by `wrong`."""
 
-    def __init__(self, server: Server, models_dir: Path, tally: Tally) -> None:
+    def __init__(self, server: Server, models_dir: Path, tally: Tally, wrong: Wrong | None = None) -> None:
         self.server = server
+        self._wrong = wrong or _wrong
         self.tally = tally
         self.app: Any = make_app(server, models_dir)
         self._process = InProcess(self.app)
@@ -103,7 +108,7 @@ class Deployment:
         self.tally.kinds[request.kind] += 1
         if answer is not None:
             self.tally.statuses[answer[0]] += 1
-            why = _wrong(*answer)
+            why = self._wrong(*answer)
             if not why and took > CPU_SECONDS:
                 why = f"{took:.1f} s of CPU"
         if why:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.fuzz import openapi, threads
+from tests.fuzz import openapi, relay, threads
 from tests.fuzz.__main__ import configurations
 from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Request, Tally
 from tests.fuzz.generators import CHAT, Generator
@@ -55,6 +55,28 @@ def test_the_openapi_document(models_dir: Path) -> None:
     deployment.close()
     assert not described(tally)
     assert min(tally.kinds["openapi positive"], tally.kinds["openapi negative"]) > 15
+
+
+def test_the_relay_between_hostile_clients_and_engines(models_dir: Path) -> None:
+    tally = Tally()
+    relay.attack(models_dir, tally, 600, seed=1)
+    assert not described(tally)
+    assert tally.growth < GROWTH_BYTES
+    assert min(tally.statuses[200], tally.statuses[400], tally.statuses[502]) > 30
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (500, {"error": {"message": "Internal server error"}}),
+        (200, 'data: {"choices": []}\n\n'),
+        (200, "data: {\n\ndata: [DONE]\n\n"),
+        (200, 'data: {"error": {"message": "Internal server error"}}\n\ndata: [DONE]\n\n'),
+    ],
+)
+def test_what_is_wrong_with_an_answer_of_the_relay_is_seen(status: int, body: Any) -> None:
+    assert relay.wrong_with_honest_engine(status, body)
+    assert relay.wrong_with_hostile_engine(status, body)
 
 
 def test_thirty_two_threads(models_dir: Path) -> None:

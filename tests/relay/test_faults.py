@@ -201,6 +201,15 @@ def test_an_id_outside_the_vocabulary_never_reaches_the_engine(plain: Setup) -> 
     assert plain.client.completions.create(model=MODEL, prompt=[beyond - 1], max_tokens=1).choices
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_json_can_carry_and_a_fast_encoder_cannot(plain: Setup, stream: bool) -> None:
+    """Found by fuzzing: an integer beyond 64 bits in what goes to the engine was a 500. The engine refuses it itself."""
+    request = {"model": MODEL, "prompt": ["Hello", "again"], "logprobs": 10**30, "stream": stream}
+    answer = httpx.post(f"{plain.url}/v1/completions", json=request)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "BadRequestError"
+
+
 def test_clients_cannot_end_each_others_requests(plain: Setup) -> None:
     """Two clients may choose the same id; the engine sees two."""
     headers = {"x-request-id": "the-same"}

@@ -79,7 +79,7 @@ def line_chart(
     values = [y for line in lines for _, y in line.points]
     if not values or min(values) <= 0:
         raise ValueError(f"{title}: every point needs a positive value")
-    left, top, right, bottom, height = 64, 78, WIDTH - 170, 372, 424
+    left, top, right, bottom, height = 64, 100, WIDTH - 196, 388, 440
     low, high = _decades(values)
     x_of, y_of = _log_scale(x_ticks[0], x_ticks[-1], left, right), _log_scale(low, high, bottom, top)
     canvas = _Canvas(height)
@@ -92,7 +92,7 @@ def line_chart(
         canvas.text(x_of(tick), bottom + 20, number(tick), text_anchor="middle", fill=FAINT)
     canvas.rule(left, bottom, right, bottom, FAINT)
     canvas.text((left + right) / 2, bottom + 42, x_title, text_anchor="middle")
-    canvas.text(left - 44, top - 14, y_title)
+    canvas.text(20, top - 18, y_title)
     for line in lines:
         _draw(canvas, line, x_of, y_of)
     _end_labels(canvas, lines, x_of, y_of, right)

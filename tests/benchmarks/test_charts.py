@@ -135,6 +135,10 @@ def test_nothing_leaves_the_picture() -> None:
         for one in drawn.iter():
             for name, bound in (("x", width), ("cx", width), ("x2", width), ("y", height), ("cy", height)):
                 assert 0 <= float(one.get(name, 0)) <= bound, (draw.__name__, one.attrib)
+            if one.tag == f"{SVG}text" and "text-anchor" not in one.attrib:
+                # A letter is little more than half as wide as it is high.
+                end = float(one.attrib["x"]) + 0.56 * float(one.attrib["font-size"]) * len(one.text or "")
+                assert end <= width, (draw.__name__, one.text)
 
 
 def test_a_chart_without_points_is_refused() -> None:

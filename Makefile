@@ -90,7 +90,7 @@ deploy: package sam
 bench: setup sam
 	$(BIN)/python -m benchmarks
 
-# Writes the complete locks anew from requirements/*.in.
+# Writes the complete locks anew from requirements/*.in, and the notices of what is packaged.
 lock: setup
 	cd requirements && ../$(BIN)/uv pip compile runtime.in --excludes excludes.in --excludes runtime-excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o runtime.txt
@@ -99,6 +99,7 @@ lock: setup
 	cd requirements && ../$(BIN)/uv pip compile dev.in -c relay.txt --excludes excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o dev.txt
 	cd requirements && ../$(BIN)/uv pip compile sam.in --generate-hashes --universal --python-version 3.11 --no-header -q -o sam.txt
+	$(BIN)/python -m infra.licences
 
 clean:
 	rm -rf $(VENV) $(SAM) $(VLLM) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -35,6 +35,7 @@ _VALUES = {
 _WORDS = {
     "stream-state": "what carries a parser from chunk to chunk",
     "state-signature": "whether unsigned states are refused",
+    "request-log": "which requests get a line in the log",
     "one-shot-prompt": "whose prompt tells a one-shot parser where the output begins",
 }
 

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Where a packaged model is: relative to the task root, which is the working directory in Lambda.
 MODEL_FOLDER = "model"
 _SCRIPTS = Path(__file__).parent
+_NOTICES = ("LICENSE", "THIRD_PARTY_NOTICES.md")
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class Workshop:
         sources = {name: data for name, data in files.items() if name.endswith(".py")}
         files.update(self._compiled(sources))
         files.update({f"{MODEL_FOLDER}/{name}": data for name, data in self._model.items()})
+        files.update({name: (self._root / name).read_bytes() for name in _NOTICES})
         if function.start:
             files[function.start] = (_SCRIPTS / function.start).read_bytes()
         return files
@@ -137,7 +139,8 @@ class Workshop:
         trees = [self._root / package for package in (*PACKAGES, "infra/package")]
         sources = sorted(path for tree in trees for path in tree.rglob("*.py"))
         scripts = [_SCRIPTS / function.start] if function.start else []
-        for path in [self._lock(function), self._slice, *sources, *scripts]:
+        notices = [self._root / name for name in _NOTICES]
+        for path in [self._lock(function), self._slice, *sources, *scripts, *notices]:
             digest.update(f"\0{path.relative_to(self._root)}\0".encode() + path.read_bytes())
         digest.update(self._model.get(MANIFEST_NAME, b""))
         return digest.hexdigest()[:16]

@@ -69,8 +69,10 @@ def runtime_files(folder: Path, function: Function) -> Iterator[tuple[str, bytes
             if not path.is_file():
                 continue
             data = path.read_bytes()
-            if info in path.parents:
-                wanted = path.name in _METADATA or path.name.upper().startswith(_LICENCE)
+            if path.name.upper().startswith(_LICENCE) and path.suffix != ".py":
+                wanted = True  # wherever it is: some bring those of what they contain
+            elif info in path.parents:
+                wanted = path.name in _METADATA
             elif name in _ONLY:
                 wanted = any(fnmatch(relative, pattern) for pattern in _ONLY[name]) and not _TEST_NAMES.search(relative)
             else:

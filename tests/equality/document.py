@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from tests.equality.cases import chunkings
 from tests.equality.recorded import Answer, Answers
 
 PATH = Path(__file__).parents[2] / "docs" / "equality.md"
@@ -18,10 +19,11 @@ page is the list, and the tests fail when it is not true.
 ## What is compared
 
 Every tool parser ({tools}) and reasoning parser ({reasonings}) that can be loaded, {pairs} usual pairs and no parser at all, each
-with {fewest} to {most} outputs in its family's form: reasoning (also opened by the prompt, cut, hidden, switched off), one call and
-two, nested and escaped arguments, other scripts and emoji, text before and behind calls, output cut in the first or the second
-call, and `tool_choice` auto, none, required and named. Each output is streamed whole in one chunk, by 1, 3 and 7 tokens, by 5 with
-the finish reason in a chunk of its own, and in chunks of random sizes ({chunkings} ways in all).
+with {fewest} to {most} outputs in its family's form: reasoning (also opened by the prompt, cut, hidden, not asked for), one call
+and two, nested and escaped arguments, other scripts and emoji, text before and behind calls, output cut in the first or the
+second call, and `tool_choice` auto, none, required and named, forced calls in the family's own form and in plain JSON. Each output
+is streamed whole in one chunk, by 1, 3 and 7 tokens, by 5 with the end in a chunk of its own, and in chunks of random
+sizes ({chunkings} ways in all).
 
 Compared are content, reasoning, the names and arguments of the calls (joined as clients do it), the form of their ids,
 `finish_reason` and `usage`. Empty and absent text count as the same. The prompt's ids are given in both forms.
@@ -29,8 +31,10 @@ Compared are content, reasoning, the names and arguments of the calls (joined as
     python -m tests.equality.record           # both sides, then the data file and this page
     python -m tests.equality.record --check   # ours only, against the data file
 
-The first one needs full vLLM ([parity.md](parity.md) says which, and how `DERENDER_VLLM_PYTHON` names another). It runs all cases
-through vLLM's own server classes and through ours, and writes nothing unless **every joined answer of ours is vLLM's**.
+The first one needs full vLLM ([parity.md](parity.md) says which, and how `DERENDER_VLLM_PYTHON` names another) and some minutes.
+It runs all cases through vLLM's own derender classes and through ours, and writes nothing unless **every joined answer of ours is
+vLLM's**. Streams of more than 16 chunks keep vLLM's parser from chunk to chunk, as its chat endpoint does, because its derender
+parses all earlier chunks again for each.
 `tests/equality/data` keeps a digest of each of vLLM's answers and the kinds of difference; `make test` compares ours with
 those, every output one-shot and at least once for each different stream that vLLM makes of it.
 
@@ -40,14 +44,20 @@ those, every output one-shot and at least once for each different stream that vL
 
 {streams:,} streams of {outputs:,} outputs, vLLM 0.33.0: **{equal:,} equal the one-shot answer, {different:,} do not**; {clean} of {rows}
 parsers and pairs have no difference at all, {few} more only in white space or the spelling of arguments.
-Nothing differs between full vLLM and this project.
+All {answers:,} joined answers of this project are those of full vLLM.
 
 | difference | meaning | streams | parsers and pairs |
 |---|---|---|---|
 {kinds}
 
-One stream can have several. Output that is cut off or not in the form that the parser was asked for is part of the cases,
-and has more than its share of them; so has a call that arrives whole in one chunk.
+One stream can have several.
+
+| chunks | equal | different |
+|---|---|---|
+{chunks}
+
+Chunks of one token differ least. Output that is cut off or not in the form that was asked for has more than its share of the
+differences, and so has a call that comes whole in one chunk.
 
 ## By parser
 
@@ -112,6 +122,8 @@ def text(answers: Answers) -> str:
         rows.append(f"| {title} | {len(outputs)} | {streams} | {streams - different} | {different} | {shown} |")
     every = [_streams(outputs) for outputs in answers.values()]
     found = [set(_counts(outputs)) for outputs in answers.values()]
+    outputs_given = [answer for outputs in answers.values() for answer in outputs.values()]
+    by_chunks = {name: sum(bool(one.expected(name)[1]) for one in outputs_given) for name in chunkings(1, False, "")}
     streams, different = (sum(column) for column in zip(*every, strict=True))
     numbers = sorted(len(outputs) for title, outputs in answers.items() if title != "(no parser)")
     return _HEAD.format(
@@ -120,14 +132,18 @@ def text(answers: Answers) -> str:
         pairs=sum("+" in title for title in answers),
         fewest=numbers[0],
         most=numbers[-1],
-        chunkings=next(iter(next(iter(answers.values())).values())).compared,
+        chunkings=len(by_chunks),
         streams=streams,
-        outputs=sum(len(outputs) for outputs in answers.values()),
+        answers=streams + len(outputs_given),
+        outputs=len(outputs_given),
         equal=streams - different,
         different=different,
         rows=len(answers),
         clean=sum(not kinds for kinds in found),
         few=sum(bool(kinds) and kinds <= _HARMLESS for kinds in found),
+        chunks="\n".join(
+            f"| {name} | {len(outputs_given) - number:,} | {number:,} |" for name, number in by_chunks.items()
+        ),
         kinds="\n".join(f"| {kind} | {MEANINGS[kind]} | {total[kind]:,} | {having[kind]} |" for kind in sorted(total)),
         table="\n".join(rows),
     )

@@ -12,7 +12,17 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tests.slice.parity.inputs import OUTPUTS as RECORDED
-from tests.unit.checkpoint.formats import ALONE, CONTENT, REASONING, THINK, TOOL_WRITERS, Call, dump
+from tests.unit.checkpoint.formats import (
+    ALONE,
+    CONTENT,
+    REASONING,
+    THINK,
+    TOOL_WRITERS,
+    Call,
+    Writer,
+    dump,
+    json_array,
+)
 
 Pair = tuple[str | None, str | None]
 AUTO: Mapping[str, Any] = MappingProxyType({"tool_choice": "auto"})
@@ -51,6 +61,9 @@ ODD = Call("search", {"query": "\\u00e9 \\\\ \" {[(,; <b> & 'x'", "limit": -1, "
 LETTERS = Call("get_weather", {"city": "Zürich", "days": 1})
 REASONED = "Let me think: 2 < 3, and a <b> tag, then </thi nothing.\nThe user wants 天気 🤔. <tool_c is partial. "
 SAID = "Sure — I check: 1 < 2 🌍, `x`, $y$ and \\n.\n"
+# These models make one call at a time.
+SINGLE = frozenset({"gigachat3", "internlm"})
+THINKING = {"enable_thinking": True, "thinking": True, "reasoning_effort": "high"}
 # Opening and closing of text, where the family marks it, by tool or reasoning parser.
 SPOKEN = {
     "inkling": ("<|content_text|>", "<|end_message|>"),
@@ -80,53 +93,67 @@ class Output(NamedTuple):
 
 
 def outputs(pair: Pair, folder: str) -> Iterator[Output]:
-    """The outputs of a pair, each with the tool choice of its request."""
+    """The outputs of a pair, each with the fields of its request."""
     yield Output("prose", _said(pair, first=True))
     if pair[1] is not None:
         yield from _reasoned(pair)
     if pair[0] is not None:
-        yield from _called(pair)
+        yield from _called(pair, TOOL_WRITERS[pair[0]] if folder != "mistral-spm" else json_array("[TOOL_CALLS]"))
     for number, text in enumerate(RECORDED.get(f"{folder}|{pair[0]}|{pair[1]}", ())):
         yield Output(f"of the parity tests, {number + 1}", text, complete=True)
-    yield Output("forced: JSON array", dump([{"name": "get_weather", "parameters": PLAIN.arguments}]), REQUIRED)
-    yield Output("named: JSON arguments", dump(LETTERS.arguments), NAMED)
+    array = dump([{"name": "get_weather", "parameters": PLAIN.arguments}])
+    yield Output("forced: JSON array", _thought(pair, "Hm.") + array, _fields(pair, REQUIRED))
+    yield Output("named: JSON arguments", _thought(pair, "Hm.") + dump(LETTERS.arguments), _fields(pair, NAMED))
+
+
+def _fields(pair: Pair, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where the output reasons, the request asks for it, in the words of every family."""
+    return fields if pair[1] is None else {**fields, "chat_template_kwargs": THINKING}
+
+
+def _thought(pair: Pair, text: str) -> str:
+    opening, closing = REASONING.get(pair[1] or "", THINK)
+    return opening + text + closing if pair[1] is not None else ""
 
 
 def _reasoned(pair: Pair) -> Iterator[Output]:
-    opening, closing = REASONING.get(pair[1] or "", THINK)
-    text = opening + REASONED + closing + _said(pair)
-    yield Output("reasoning, text", text)
-    yield Output("reasoning, cut", opening + REASONED + closing, keep=0.6)
-    yield Output("reasoning opened by the prompt", REASONED + closing + _said(pair), opened=opening)
-    yield Output("reasoning, not shown", text, {**AUTO, "include_reasoning": False})
+    opening, _ = REASONING.get(pair[1] or "", THINK)
+    text = _thought(pair, REASONED) + _said(pair)
+    asked = _fields(pair, AUTO)
+    yield Output("reasoning, text", text, asked)
+    yield Output("reasoning, cut", _thought(pair, REASONED), asked, keep=0.6)
+    yield Output("reasoning not asked for", text)
+    yield Output("reasoning not shown", text, {**asked, "include_reasoning": False})
     yield Output("thinking off", _said(pair, first=True), {**AUTO, "chat_template_kwargs": {"enable_thinking": False}})
+    if pair[1] != "openai_gptoss":
+        yield Output("reasoning opened by the prompt", text.removeprefix(opening), asked, opened=opening)
 
 
-def _called(pair: Pair) -> Iterator[Output]:
-    def calls(*given: Call) -> str:
-        written = TOOL_WRITERS[pair[0] or ""](given)
-        # The start of a first harmony message is in the prompt.
-        return written.removeprefix("<|start|>assistant")
-
-    def after(before: str, *given: Call) -> str:
-        return before + TOOL_WRITERS[pair[0] or ""](given) if before else calls(*given)
-
-    opening, closing = REASONING.get(pair[1] or "", THINK)
-    thought = opening + REASONED + closing if pair[1] else ""
+def _called(pair: Pair, writer: Writer) -> Iterator[Output]:
+    thought, hm = _thought(pair, REASONED), _thought(pair, "Hm.")
     spoken = "" if pair[0] in ALONE else _said(pair, first=not thought)
-    yield Output("one call", calls(NESTED))
-    yield Output("two calls", calls(WRITTEN, PLAIN))
-    yield Output("reasoning, text, two calls" if thought else "text, two calls", after(thought + spoken, PLAIN, NESTED))
-    yield Output("reasoning, call" if thought else "call without arguments", after(thought, EMPTY))
-    yield Output("odd characters", calls(ODD))
-    yield Output("escaped letters", calls(LETTERS).replace("ü", "\\u00fc"))
-    yield Output("call, text behind", calls(PLAIN) + "\n" + _said(pair))
-    yield Output("call, cut", after(thought, NESTED), keep=0.75)
-    yield Output("second call, cut", calls(PLAIN, WRITTEN), keep=0.85)
-    yield Output("two calls, one allowed", calls(PLAIN, EMPTY), {**AUTO, "parallel_tool_calls": False})
-    yield Output("none: one call", calls(PLAIN), NONE)
-    yield Output("forced: own form", after(thought, PLAIN), REQUIRED)
-    yield Output("named: own form", calls(PLAIN), NAMED)
+    auto, required, named = (_fields(pair, fields) for fields in (AUTO, REQUIRED, NAMED))
+
+    def after(before: str, *calls: Call) -> str:
+        # The start of a first harmony message is in the prompt.
+        return before + writer(calls) if before else writer(calls).removeprefix("<|start|>assistant")
+
+    yield Output("one call", after(hm, NESTED), auto)
+    yield Output("call without arguments", after(hm, EMPTY), auto)
+    yield Output("odd characters", after(hm, ODD), auto)
+    yield Output("escaped letters", after(hm, LETTERS).replace("ü", "\\u00fc"), auto)
+    yield Output("text, call", after(thought + spoken, NESTED), auto)
+    yield Output("call, text behind", after(hm, PLAIN) + "\n" + _said(pair), auto)
+    yield Output("call, cut", after(hm, NESTED), auto, keep=0.75)
+    if pair[0] not in SINGLE:
+        yield Output("two calls", after(hm, WRITTEN, PLAIN), auto)
+        yield Output("second call, cut", after(hm, PLAIN, WRITTEN), auto, keep=0.85)
+        yield Output("two calls, one allowed", after(hm, PLAIN, EMPTY), {**auto, "parallel_tool_calls": False})
+    if thought:
+        yield Output("call without reasoning", after("", PLAIN))
+    yield Output("none: one call", after(hm, PLAIN), _fields(pair, NONE))
+    yield Output("forced: own form", after(hm, PLAIN), required)
+    yield Output("named: own form", after(hm, PLAIN), named)
 
 
 def _said(pair: Pair, first: bool = False) -> str:

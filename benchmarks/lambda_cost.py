@@ -21,31 +21,39 @@ LOG_GB = 0.50
 LOG_BYTES = 850 + 420 + 2 * 26
 HOURS = 730
 # Two Fargate tasks (arm64) of 1 vCPU and 2 GB behind a load balancer: the least that survives a failure.
+# The relay is there for as long as the engine writes: 1,000 tokens at 50 a second.
+RELAY_SECONDS = TOKENS / 50
+RELAY_LOG_BYTES = 850 + 26
 SERVER_MONTH = 2 * (0.03238 + 2 * 0.00356) * HOURS + 0.0225 * HOURS
 
 
 def run() -> list[dict[str, Any]]:
-    """One row for each number of tokens a call."""
+    """One row for each number of tokens a call, and one for the relay."""
     rows = []
     for size, (took, moved) in stream_costs().items():
         calls = len(took)
         billed = sum(math.ceil(ms) for ms in took)
-        compute = billed / 1000 * MEMORY_GB * LAMBDA_GB_SECOND
         requests = calls * (LAMBDA_REQUEST + HTTP_API_REQUEST * math.ceil(moved / calls / 2 / 524_288))
-        logs = calls * LOG_BYTES / 1e9 * LOG_GB
-        total = compute + requests + logs
-        rows.append(
-            {
-                # Dollars are those of 1,000 such streams; "even" is how many streams a month pay for the server.
-                "tokens": "all" if size >= TOKENS else str(size),
-                "calls": calls,
-                "ms": sum(took),
-                "billed": billed,
-                "compute": compute * 1000,
-                "requests": requests * 1000,
-                "logs": logs * 1000,
-                "total": total * 1000,
-                "even": int(SERVER_MONTH / total),
-            }
-        )
+        size_name = "all" if size >= TOKENS else str(size)
+        rows.append(_row(size_name, calls, sum(took), billed, requests, calls * LOG_BYTES))
+    # A Function URL costs nothing besides.
+    relayed = RELAY_SECONDS * 1000
+    rows.append(_row("relay", 1, relayed, math.ceil(relayed), LAMBDA_REQUEST, RELAY_LOG_BYTES))
     return rows
+
+
+def _row(tokens: str, calls: int, ms: float, billed: int, requests: float, log_bytes: int) -> dict[str, Any]:
+    """Dollars are those of 1,000 such streams; "even" is how many streams a month pay for the server."""
+    compute, logs = billed / 1000 * MEMORY_GB * LAMBDA_GB_SECOND, log_bytes / 1e9 * LOG_GB
+    total = compute + requests + logs
+    return {
+        "tokens": tokens,
+        "calls": calls,
+        "ms": ms,
+        "billed": billed,
+        "compute": compute * 1000,
+        "requests": requests * 1000,
+        "logs": logs * 1000,
+        "total": total * 1000,
+        "even": int(SERVER_MONTH / total),
+    }

@@ -7,12 +7,14 @@ and the web framework cost with nothing to do.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.peers import running
 from benchmarks.setups import QWEN_TOOL_CHAT, ROOT, model_folder
 from infra.bundle import write_bundle
 from infra.emulator import Emulator, Runtime, prepare_runtime
@@ -46,32 +48,44 @@ _BARE_KEEPS = frozenset(
 
 @dataclass(frozen=True)
 class Built:
-    """A function that can be started: its folder, handler and settings. ``unzipped`` is in bytes."""
+    """A function that can be started: its folder, handler and settings. ``unzipped`` is in bytes.
+
+    ``is_server`` says that it is behind an adapter, and not called by Lambda's own runtime.
+    """
 
     name: str
     folder: Path
     handler: str
     settings: Mapping[str, str]
     unzipped: int
+    is_server: bool = False
 
 
 @contextmanager
-def built_functions() -> Iterator[tuple[Runtime, list[Built]]]:
-    """The bare function first, then render and derender, all of them serving one bundle."""
+def built_functions(with_relay: bool = False) -> Iterator[tuple[Runtime, list[Built]]]:
+    """The bare function first, then render and derender, all of them serving one bundle.
+
+    With ``with_relay`` the relay comes last, and a scripted engine runs for it.
+    """
     runtime = prepare_runtime()
     workshop = Workshop()
-    with tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         bundle = Path(folder) / "model"
         with open(os.devnull, "w") as quiet, redirect_stdout(quiet):
             write_bundle(model_folder("qwen3"), str(bundle))
         settings = {"DERENDER_MODEL": str(bundle), "DERENDER_SERVED_MODEL_NAME": "m"}
         settings |= {f"DERENDER_{name.upper()}": str(value).lower() for name, value in QWEN_TOOL_CHAT.items()}
         found = [_bare(Path(folder), runtime)]
+        if with_relay:
+            command = [sys.executable, "examples/scripted_engine.py", "--tokens-only", "--model", str(bundle)]
+            engine = stack.enter_context(running("engine", command))
+            settings["DERENDER_ENGINE_URL"] = f"http://127.0.0.1:{engine.port}"
         for function in FUNCTIONS:
-            if function.start:  # a server of its own behind an adapter, which waits for an engine: not one of these
-                continue
-            artefact = workshop.build(function, runtime.target)
-            found.append(Built(function.name, artefact.unpacked(), function.handler, settings, artefact.unzipped))
+            if function.start is None or with_relay:
+                artefact = workshop.build(function, runtime.target)
+                place, is_server = artefact.unpacked(), function.start is not None
+                found.append(Built(function.name, place, function.handler, settings, artefact.unzipped, is_server))
         yield runtime, found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.setups import ROOT
 
-DOCUMENTS = (ROOT / "docs" / "performance.md", ROOT / "docs" / "cold-start.md")
+DOCUMENTS = tuple(ROOT / "docs" / name for name in ("performance.md", "cold-start.md", "operations.md", "relay.md"))
 _MARKED = re.compile(r"(<!-- table ([a-z_]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 Result = dict[str, Any]
 Rows = list[dict[str, Any]]
@@ -160,6 +160,35 @@ LAMBDA_WARM: tuple[Column, ...] = (
     ("ratio", "ratio"),
 )
 
+# Dollars for 1,000 streams: what is tiny keeps one digit that counts.
+LAMBDA_COST: tuple[Column, ...] = (
+    ("tokens a call", "tokens"),
+    ("calls", "calls"),
+    ("ms in all", lambda row: short(row["ms"])),
+    ("computing", lambda row: _dollars(row["compute"])),
+    ("requests", lambda row: _dollars(row["requests"])),
+    ("logs", lambda row: _dollars(row["logs"])),
+    ("together", lambda row: f"**{_dollars(row['total'])}**"),
+    ("an always-on server costs as much as, streams a month", lambda row: f"{_two_digits(row['even']):,.0f}"),
+)
+RELAY: tuple[Column, ...] = (
+    ("setup", "setup"),
+    ("streams at once", "streams"),
+    ("relay, tokens/s", "relay_tokens_per_s"),
+    ("proxy, tokens/s", "proxy_tokens_per_s"),
+    ("relay to proxy", "ratio"),
+    ("added, µs a token", "added_us"),
+    ("relay's CPU, µs a token", "cpu_us"),
+)
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
+def _dollars(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.1g}"
+
 
 def _plain(columns: tuple[Column, ...]) -> Callable[[Result], str]:
     return lambda result: markdown(columns, result["rows"])
@@ -188,6 +217,8 @@ TABLES: dict[str, tuple[str, Callable[[Result], str]]] = {
     "fastokens": ("fastokens", _plain(FASTOKENS)),
     "lambda_cold_start": ("lambda_cold_start", _plain(LAMBDA_COLD_START)),
     "lambda_warm": ("lambda_warm", _plain(LAMBDA_WARM)),
+    "lambda_cost": ("lambda_cost", _plain(LAMBDA_COST)),
+    "relay": ("relay", _plain(RELAY)),
 }
 for _name, (_needs, _) in list(TABLES.items()):
     TABLES[f"when_{_name}"] = (_needs, lambda result: f"{machine_line(result)}\n")

@@ -31,7 +31,7 @@ SERVER: Server = {
     "tool_call_parser": "hermes",
     "enable_auto_tool_choice": True,
     "reasoning_parser": "qwen3",
-    "engine_timeout": 0.5,
+    "engine_timeout": 20,
 }
 _GENERATE = "/inference/v1/generate"
 _TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}

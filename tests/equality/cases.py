@@ -99,6 +99,7 @@ def cases(model: Model, pair: Pair, folder: str) -> Iterator[Case]:
         ids = ids[: round(len(ids) * output.keep)]
         if output.finish == "stop" and not output.complete and not model.is_harmony:
             # Engines report the token that ended the output; a harmony message has its own end.
+            assert tokenizer.eos_token_id is not None
             ids.append(tokenizer.eos_token_id)
         prompt = (_HARMONY_PROMPT if model.is_harmony else _PROMPT) + output.opened
         yield Case(

@@ -14,7 +14,9 @@ from infra.parity.configurations import CONFIGURATIONS, Server
 from infra.parity.reference import PYTHON, PYTHONPATH, ROOT, Reference, find_reference
 from infra.slice.errors import SliceError
 from tests.golden import corpus
+from tests.golden.corpus import Case
 from tests.slice.parity.compare import first_difference, read
+from tests.unit.render import recorded as renders
 
 _SHOWN = 20
 
@@ -30,13 +32,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", choices=("parsers", "servers"), help="one half")
     parser.add_argument("--sample", action="store_true", help="about a tenth of the parser cases")
     parser.add_argument("--full-results", type=Path, help="full vLLM's probe results of an earlier run")
-    parser.add_argument("--all-cases", action="store_true", help="servers: all recorded cases, not the core ones")
+    parser.add_argument(
+        "--all-cases", action="store_true", help="servers: all recorded cases and render configurations"
+    )
     parser.add_argument("--model", help="servers: only configurations of this model folder")
     options = parser.parse_args(arguments)
     out = ROOT / "build" / "parity"
     out.mkdir(parents=True, exist_ok=True)
     models = ROOT / "build" / "models"
-    chosen = [one for one in CONFIGURATIONS if options.model in (None, one["model"])]
+    recorded = [*corpus.load(), *renders.load()]
+    known = [*CONFIGURATIONS, *(servers.further(renders.load()) if options.all_cases else ())]
+    chosen = [one for one in known if options.model in (None, one["model"])]
     try:
         reference = find_reference(os.environ, options.python)
         for name in MODELS:
@@ -45,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.only != "servers":
             agree &= compare_parsers(reference, models, out, options.sample, options.full_results)
         if options.only != "parsers":
-            agree &= compare_servers(reference, models, out, chosen, core=not options.all_cases)
+            agree &= compare_servers(reference, models, out, chosen, recorded, core=not options.all_cases)
     except (OSError, RuntimeError, ValueError, SliceError, subprocess.SubprocessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -65,9 +71,10 @@ def compare_parsers(reference: Reference, models: Path, out: Path, sample: bool,
     return bool(theirs) and not different
 
 
-def compare_servers(reference: Reference, models: Path, out: Path, chosen: list[Server], core: bool) -> bool:
+def compare_servers(
+    reference: Reference, models: Path, out: Path, chosen: list[Server], recorded: list[Case], core: bool
+) -> bool:
     """Print the table by configuration and the differences; whether all agree."""
-    recorded = corpus.load()
     tallies = []
     for server in chosen:
         cases = servers.cases_of(server, recorded, core)

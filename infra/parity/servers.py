@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.parity.configurations import Server, title
+from infra.parity.configurations import CONFIGURATIONS, Server, title
 from infra.parity.reference import ROOT, Reference
 from tests.golden import corpus
 from tests.golden.corpus import Case, Mode
@@ -83,6 +83,13 @@ def cases_of(server: Server, cases: Sequence[Case], core: bool) -> list[Case]:
     if not found:
         raise ValueError(f"no recorded case for {key}")
     return found
+
+
+def further(cases: Sequence[Case]) -> list[Server]:
+    """The configurations of these cases that ``CONFIGURATIONS`` lacks."""
+    known = {corpus.server_key(server) for server in CONFIGURATIONS}
+    found = {corpus.server_key(case["server"]): case["server"] for case in cases}
+    return [server for key, server in found.items() if key not in known]
 
 
 def flags(server: Server, models: Path) -> list[str]:

@@ -47,8 +47,11 @@ def main() -> int:
     if unknown:
         parser.error(f"no benchmark called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     RESULTS.mkdir(exist_ok=True)
+    began = time.perf_counter()
     names = () if options.markdown else [name for name in options.names if name != "charts"]
     failed = [name for name in (names if options.names or options.markdown else NAMES) if not measured(name)]
+    if not options.markdown:
+        print(f"{time.perf_counter() - began:.0f} s in all")
     results = last_results()
     if options.markdown:
         print("tables:", ", ".join(write_tables(results)))
@@ -61,30 +64,39 @@ def main() -> int:
 
 def measured(name: str) -> bool:
     """Run one benchmark and keep its result; False where it failed, which must not cost the results of the others."""
-    load, began = os.getloadavg()[0], time.perf_counter()
+    began, others = time.perf_counter(), _cpu_of_others()
     try:
         rows = importlib.import_module(f"benchmarks.{name}").run()
     except Exception:
         traceback.print_exc()
         return False
+    seconds = time.perf_counter() - began
     result = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
-        "load": load,
-        "seconds": time.perf_counter() - began,
+        "others": max(0.0, _cpu_of_others() - others) / seconds,
+        "seconds": seconds,
         "rows": rows,
     }
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
-    show(f"{name}, {result['seconds']:.0f} s", rows)
+    show(f"{name}, {seconds:.0f} s, others used {result['others']:.2f} cores", rows)
     return True
 
 
 def last_results() -> dict[str, dict[str, Any]]:
     """What was measured last, by the benchmark's name."""
     return {name: json.loads(path.read_text()) for name in NAMES if (path := RESULTS / f"{name}.json").is_file()}
+
+
+def _cpu_of_others() -> float:
+    """Seconds of processor time that were not ours or our ended children's, since the machine's start."""
+    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    user, nice, system, _, _, hard, soft, steal = fields
+    used = (user + nice + system + hard + soft + steal) / os.sysconf("SC_CLK_TCK")
+    return used - sum(os.times()[:4])
 
 
 def _cpu() -> str:

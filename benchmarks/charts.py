@@ -48,14 +48,13 @@ def stream_bytes(results: Mapping[str, Rows]) -> str:
     rows = [row for row in results["streaming"] if row["setup"] == MAIN]
     kinds = (
         ("ours", OURS, "request_kb", "response_kb"),
-        ("ours, carry_context", OURS, "carry_request_kb", "carry_response_kb"),
         ("vLLM", VLLM, "vllm_request_kb", "vllm_response_kb"),
     )
     lines = []
     for label, colour, sent, received in kinds:
         points = [(float(row["tokens"]), (row[sent] + row[received]) / 1e3) for row in rows if row.get(sent)]
         if points:
-            lines.append(Line(label, points, colour, dashed=label.endswith("carry_context")))
+            lines.append(Line(label, points, colour))
     return line_chart(
         "Bytes of a whole stream",
         f"{MAIN}, one token a chunk: bodies of all requests and all answers. Both axes logarithmic.",

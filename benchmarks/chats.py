@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from itertools import cycle
 from pydoc_data.topics import topics
@@ -38,11 +39,11 @@ def chat(characters: int, number: int) -> dict[str, Any]:
     return {"model": "m", "messages": messages, "max_tokens": 256}
 
 
-def characters_for(tokens: int, count: Any) -> int:
-    """How many characters give a chat of about ``tokens``; ``count`` tells the tokens of a chat request."""
+def characters_for(tokens: int, count: Callable[[int], float]) -> int:
+    """How many characters of prose give about ``tokens``; ``count`` tells the tokens of so many characters."""
     characters = int(tokens * _CHARS)
     for _ in range(8):
-        found = count(chat(characters, 0))
+        found = count(characters)
         if abs(found - tokens) <= max(1, tokens // 500):
             break
         characters = max(1, characters + int((tokens - found) * _CHARS))

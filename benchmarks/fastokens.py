@@ -87,6 +87,7 @@ def _row(one: Json) -> Json:
         "strings": sum(part["strings"] for part in both),
         "encodes": sum(part["encodes"] for part in both),
         "different": sum(part["different"] for part in both),
+        "long_s": sum(part["long_s"] for part in both),
         "decodes": sum(part["decodes"] for part in both),
         "decoded_otherwise": sum(part["decoded_otherwise"] for part in both),
         "kinds": sorted({kind for part in both for kind in part["by_kind"]}),

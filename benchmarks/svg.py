@@ -27,7 +27,6 @@ class Line:
     points: Sequence[tuple[float, float]]
     colour: str
     thin: bool = False
-    dashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,6 @@ def _places(bars: Sequence[Bar], top: int) -> tuple[list[int], int]:
 
 def _draw(canvas: _Canvas, line: Line, x_of: Callable[[float], float], y_of: Callable[[float], float]) -> None:
     points = " ".join(f"{_px(x_of(x))},{_px(y_of(y))}" for x, y in line.points)
-    dashes = {"stroke_dasharray": "6 4"} if line.dashed else {}
     canvas.add(
         "polyline",
         points=points,
@@ -196,7 +194,6 @@ def _draw(canvas: _Canvas, line: Line, x_of: Callable[[float], float], y_of: Cal
         stroke_width=1.2 if line.thin else 2.6,
         stroke_linejoin="round",
         stroke_opacity=0.55 if line.thin else 1,
-        **dashes,
     )
     for x, y in line.points:
         canvas.add(

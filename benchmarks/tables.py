@@ -143,6 +143,7 @@ FASTOKENS: tuple[Column, ...] = (
     ("memory: fastokens, MB", "fast_load_mb"),
     ("strings", lambda row: row["strings"] or ""),
     ("other ids", lambda row: row["refused"] if "refused" in row else row["different"]),
+    ("but for ſ", lambda row: row["different"] - row["long_s"] if row["different"] else ""),
     ("other text", "decoded_otherwise"),
 )
 LAMBDA_COLD_START: tuple[Column, ...] = (
@@ -226,7 +227,5 @@ for _name, (_needs, _) in list(TABLES.items()):
 
 def machine_line(result: Result) -> str:
     """When and on what it was measured, and how busy that was."""
-    return (
-        f"*{result['date']}: {result['cpu']}, {result['cores']} cores, Python {result['python']}; "
-        f"{short(result['load'])} other processes at work when it began.*"
-    )
+    others = f"others used {short(result['others'])} of them meanwhile" if "others" in result else "others were busy"
+    return f"*{result['date']}: {result['cpu']}, {result['cores']} cores, {others}; Python {result['python']}.*"

@@ -24,7 +24,6 @@ PERFORMANCE = ROOT / "docs" / "performance.md"
 def stream(setup: str, tokens: int, ours: float, vllm: float | None) -> dict[str, Any]:
     row: dict[str, Any] = {"setup": setup, "tokens": tokens, "at_64_ms": 1.0, "end_ms": ours, "growth": ours}
     row |= {"total_s": 0.5, "cpu_end_ms": 0.4, "request_kb": 10.0 * tokens, "response_kb": 5.0 * tokens}
-    row |= {"carry_request_kb": 4.0 * tokens, "carry_response_kb": 4.0 * tokens}
     if vllm is not None:
         row |= {"vllm_end_ms": vllm, "vllm_request_kb": 1.0 * tokens**2, "vllm_response_kb": 1.0 * tokens**2}
         row |= {"last_ratio": vllm / ours, "bytes_ratio": 2.0}
@@ -87,7 +86,6 @@ def test_the_lines_are_those_of_the_results() -> None:
 def test_bytes_are_those_of_both_ways_in_megabytes() -> None:
     drawn = ET.fromstring(charts.stream_bytes(RESULTS))
     assert points(drawn, "ours") == [(64, 15 * 64 / 1e3), (4096, 15 * 4096 / 1e3)]
-    assert points(drawn, "ours, carry_context") == [(64, 8 * 64 / 1e3), (4096, 8 * 4096 / 1e3)]
     assert points(drawn, "vLLM") == [(64, 2 * 64**2 / 1e3), (4096, 2 * 4096**2 / 1e3)]
 
 
@@ -170,7 +168,14 @@ def test_tables_stand_between_their_markers(tmp_path: Path) -> None:
     document.write_text(
         "before\n<!-- table cold_start -->\nold\n<!-- end -->\nafter <!-- table memory -->\nkept<!-- end -->\n"
     )
-    measured = {"rows": RESULTS["cold_start"], "date": "2026-01-02", "cpu": "c", "cores": 2, "python": "3", "load": 0.0}
+    measured = {
+        "rows": RESULTS["cold_start"],
+        "date": "2026-01-02",
+        "cpu": "c",
+        "cores": 2,
+        "python": "3",
+        "others": 0.0,
+    }
     assert tables.write_tables({"cold_start": measured}, (document,)) == ["cold_start"]
     text = document.read_text()
     assert "| plain | 0.34 | 0.28 | 1.20 | 66.0 |\n" in text

@@ -35,6 +35,7 @@ class ModelOptions:
     ``generation_config`` is "auto" (the model's own), "vllm" (no defaults) or
     a folder that holds one. ``system_start_date`` (YYYY-MM-DD) pins the date
     in the system message of gpt-oss models; None means today.
+    ``tokenizer_mode`` is vLLM's: "hf", "mistral" or "auto".
     ``one_shot_prompt`` says whose prompt ids tell a one-shot parser where the
     output begins: "response" for those in the engine's answer only, as vLLM
     does it, "request" for those of the derender request where the answer has
@@ -59,6 +60,7 @@ class ModelOptions:
     state_keys: Sequence[str] = ()
     state_signature_required: bool = True
     one_shot_prompt: str = "response"
+    tokenizer_mode: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ def load_model(files: ModelFiles, options: ModelOptions) -> Model:
             f"not {options.chat_template_content_format!r}"
         )
     config = _with_generation_config(read_model_config(files), options.generation_config)
-    tokenizer = load_tokenizer(files, config)
+    tokenizer = load_tokenizer(files, config, mode=options.tokenizer_mode)
     limits = Limits(
         max_model_len=_max_model_len(config, options),
         max_n_sequences=options.max_n_sequences,

@@ -17,6 +17,7 @@ import orjson
 
 from core.errors import ConfigurationError
 from core.model import ModelOptions
+from core.tokenizer import MODES
 
 PREFIX = "DERENDER_"
 # The settings that take one of a few words.
@@ -24,6 +25,7 @@ CHOICES = {
     "stream_state": ("checkpoint", "replay"),
     "state_signature": ("required", "optional"),
     "one_shot_prompt": ("response", "request"),
+    "tokenizer_mode": MODES,
     "request_log": ("off", "errors", "all"),
 }
 # Lambda's own limit on a buffered invoke is 6 MB; a server may be given more.
@@ -41,7 +43,7 @@ class Settings:
     it holds a newline or a template tag, the template itself. ``state_key``
     lists the keys that sign stream states: the first signs, all are accepted;
     with ``state_signature`` "optional" an unsigned state is accepted too.
-    ``one_shot_prompt`` is described with ``ModelOptions``.
+    ``one_shot_prompt`` and ``tokenizer_mode`` are described with ``ModelOptions``.
     ``max_response_bytes`` is what a Lambda function may answer, None for no
     limit; ``request_log`` says which requests get a line in the log.
     ``engine_url`` lists the token engines of the relay, in the order in which
@@ -69,6 +71,7 @@ class Settings:
     state_key: Sequence[str] = ()
     state_signature: str = "required"
     one_shot_prompt: str = "response"
+    tokenizer_mode: str = "auto"
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     max_response_bytes: int | None = None
     request_log: str = "off"
@@ -135,6 +138,7 @@ class Settings:
             state_keys=tuple(self.state_key),
             state_signature_required=self.state_signature == "required",
             one_shot_prompt=self.one_shot_prompt,
+            tokenizer_mode=self.tokenizer_mode,
         )
 
 

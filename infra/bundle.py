@@ -15,26 +15,25 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from core.bundle.folder import FolderFiles, ModelFiles
 from core.bundle.manifest import MANIFEST_NAME, Manifest, dump_manifest, entry_of
 from core.bundle.model_config import read_model_config
 from core.errors import ConfigurationError
-from core.tokenizer import FastTokenizer, load_tokenizer
+from core.tokenizer import FastTokenizer, load_tokenizer, tokenizer_file
 from core.tokenizer.decode_table import PACKED_NAME, pack_table
 
 # What serving may read. Weights, READMEs and the like stay behind.
 _NEEDED = frozenset(
     {
-        "tokenizer.json",
         "tokenizer_config.json",
         "special_tokens_map.json",
         "added_tokens.json",
         "config.json",
         "generation_config.json",
         "chat_template.jinja",
-        "tekken.json",
     }
 )
 _TEMPLATE_FOLDERS = ("chat_templates/", "additional_chat_templates/")
@@ -42,35 +41,38 @@ _S3 = "s3://"
 _SLOW = 1.0  # seconds after which a step is worth a line
 
 
-def write_bundle(source: Path, dest: str) -> int:
+def write_bundle(source: Path, dest: str, mode: str = "auto") -> int:
     """Write the bundle of ``source`` to ``dest``, a folder or ``s3://bucket/prefix``, and say what is in it.
+
+    ``mode`` is the tokenizer's (``core.tokenizer.MODES``).
 
     Raises:
         ConfigurationError: the source cannot be served, or the destination is in use.
     """
-    contents = _write_to_s3(source, dest) if dest.startswith(_S3) else _write_to_folder(source, Path(dest))
+    contents = bundle_contents(FolderFiles(source), mode)
+    if dest.startswith(_S3):
+        _write_to_s3(contents, dest)
+    else:
+        _write_to_folder(contents, Path(dest))
     for name, data in sorted(contents.items()):
         print(f"{len(data):>12,}  {name}")
     print(f"{sum(map(len, contents.values())):>12,}  bytes in {dest}")
     return 0
 
 
-def _write_to_s3(source: Path, dest: str) -> dict[str, bytes]:
+def _write_to_s3(contents: Mapping[str, bytes], dest: str) -> None:
     from core.bundle.s3 import parse_address, upload  # boto3 is slow to load
 
     address = parse_address(dest)
-    contents = bundle_contents(FolderFiles(source))
     with _step("uploading"):
         written = upload(address, contents)
     if not written:
         print(f"{address} holds this very bundle already: nothing was written", file=sys.stderr)
-    return contents
 
 
-def _write_to_folder(source: Path, target: Path) -> dict[str, bytes]:
+def _write_to_folder(contents: Mapping[str, bytes], target: Path) -> None:
     if target.exists() and (not target.is_dir() or any(target.iterdir())) and not (target / MANIFEST_NAME).is_file():
         raise ConfigurationError(f"{target} exists and is not a model bundle; it is left as it is")
-    contents = bundle_contents(FolderFiles(source))
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
@@ -86,26 +88,27 @@ def _write_to_folder(source: Path, target: Path) -> dict[str, bytes]:
         raise ConfigurationError(f"cannot write {target}: {exc.strerror}") from exc
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    return contents
 
 
-def bundle_contents(files: ModelFiles) -> dict[str, bytes]:
-    """The files of a bundle by name, manifest included.
+def bundle_contents(files: ModelFiles, mode: str = "auto") -> dict[str, bytes]:
+    """The files of a bundle by name, manifest included. It holds one tokenizer, the one that ``mode`` chooses.
 
     Raises:
         ConfigurationError: the model cannot be served; says why.
     """
     config = read_model_config(files)
     with _step("reading the tokenizer"):
-        tokenizer = load_tokenizer(files, config)
+        tokenizer = load_tokenizer(files, config, mode=mode)
     if not config.config:
         raise ConfigurationError(f"{files.origin} has no config.json: the model type and context length are unknown")
     with _step("building the encoder"):
         tokenizer.encode("")  # reads the merges: a damaged file is found here
+    # The weights, by which vLLM chooses between two tokenizers, are not in a bundle: the other one is left out, too.
+    needed = _NEEDED | {tokenizer_file(files.names(), mode)}
     contents = {
         name: files.read(name)
         for name in files.names()
-        if name in _NEEDED or (name.startswith(_TEMPLATE_FOLDERS) and name.endswith(".jinja"))
+        if name in needed or (name.startswith(_TEMPLATE_FOLDERS) and name.endswith(".jinja"))
     }
     if isinstance(tokenizer, FastTokenizer):
         contents[PACKED_NAME] = pack_table(tokenizer.table)

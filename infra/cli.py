@@ -36,6 +36,7 @@ _WORDS = {
     "stream-state": "what carries a parser from chunk to chunk",
     "state-signature": "whether unsigned states are refused",
     "request-log": "which requests get a line in the log",
+    "tokenizer-mode": "hf: tokenizer.json; mistral: tekken.json; auto: as vLLM chooses",
     "one-shot-prompt": "whose prompt tells a one-shot parser where the output begins",
 }
 
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     bundle = commands.add_parser("bundle", help="check a Hugging Face model folder and write a model bundle")
     bundle.add_argument("source", metavar="SOURCE", type=Path)
     bundle.add_argument("dest", metavar="DEST", help="a folder, or s3://bucket/prefix")
+    bundle.add_argument("--tokenizer-mode", choices=CHOICES["tokenizer_mode"], default="auto", help="as for serve")
     bundle.set_defaults(run=_bundle)
 
     invoke = commands.add_parser("invoke", help="one event through a built Lambda function, under the emulator")
@@ -104,7 +106,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _bundle(arguments: argparse.Namespace) -> int:
     from infra.bundle import write_bundle
 
-    return write_bundle(arguments.source, arguments.dest)
+    return write_bundle(arguments.source, arguments.dest, arguments.tokenizer_mode)
 
 
 def _invoke(arguments: argparse.Namespace) -> int:

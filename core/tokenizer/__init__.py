@@ -2,6 +2,6 @@
 
 from core.tokenizer.adapter import FastTokenizer
 from core.tokenizer.interface import Tokenizer
-from core.tokenizer.load import load_tokenizer
+from core.tokenizer.load import MODES, load_tokenizer, tokenizer_file
 
-__all__ = ["FastTokenizer", "Tokenizer", "load_tokenizer"]
+__all__ = ["MODES", "FastTokenizer", "Tokenizer", "load_tokenizer", "tokenizer_file"]

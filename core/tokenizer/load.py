@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from core.bundle.chat_templates import find_chat_templates
@@ -14,22 +15,32 @@ from core.tokenizer.decode_table import PACKED_NAME, DecodeTable, read_table, un
 from core.tokenizer.interface import Tokenizer
 from core.tokenizer.special_tokens import SpecialTokens, resolve_special_tokens
 
+MODES = ("auto", "hf", "mistral")
+"""vLLM's ``--tokenizer-mode``, as far as it concerns what file a tokenizer is read from."""
 
-def load_tokenizer(files: ModelFiles, config: ModelConfig | None = None, name: str = "") -> Tokenizer:
-    """The tokenizer of a model folder or bundle.
+_FILES = {"hf": "tokenizer.json", "mistral": "tekken.json"}
+_MISTRALS_WEIGHTS = re.compile(r"consolidated.*\.safetensors")
+
+
+def load_tokenizer(
+    files: ModelFiles, config: ModelConfig | None = None, name: str = "", mode: str = "auto"
+) -> Tokenizer:
+    """The tokenizer of a model folder or bundle; ``mode`` is one of ``MODES``.
 
     Raises:
-        ConfigurationError: there is no tokenizer, or it is damaged.
+        ConfigurationError: there is no such tokenizer, or it is damaged.
     """
     config = config or read_model_config(files)
     present = set(files.names())
-    if "tokenizer.json" not in present:
-        if "tekken.json" in present:
-            from core.tokenizer.mistral import load_tekken  # few deployments have such a model
-
-            return load_tekken(lambda: files.read("tekken.json"), name or files.origin)
+    source = tokenizer_file(present, mode)
+    if source not in present:
         found = ", ".join(sorted(present)) or "nothing"
-        raise ConfigurationError(f"{files.origin} has no tokenizer.json (and no tekken.json): found {found}")
+        other = " (and no tekken.json)" if mode == "auto" else f", which tokenizer_mode {mode} needs"
+        raise ConfigurationError(f"{files.origin} has no {source}{other}: found {found}")
+    if source == _FILES["mistral"]:
+        from core.tokenizer.mistral import load_tekken  # few deployments have such a model
+
+        return load_tekken(lambda: files.read("tekken.json"), name or files.origin)
     special = resolve_special_tokens(config.tokenizer_config, config.special_tokens_map)
     extra = _extra_tokens(config, special)
     return FastTokenizer(
@@ -41,6 +52,25 @@ def load_tokenizer(files: ModelFiles, config: ModelConfig | None = None, name: s
         chat_template=find_chat_templates(files, config.tokenizer_config),
         name=name or files.origin,
     )
+
+
+def tokenizer_file(names: Collection[str], mode: str = "auto") -> str:
+    """The file that the tokenizer is read from, in a folder with these files.
+
+    vLLM takes Mistral's own one where Mistral's own weights are beside it. A
+    folder without any weights does not tell: then ``tokenizer.json`` is taken
+    where there is one.
+
+    Raises:
+        ConfigurationError: there is no such mode.
+    """
+    if mode not in MODES:
+        raise ConfigurationError(f"tokenizer_mode must be one of {', '.join(MODES)}, not {mode!r}")
+    if mode != "auto":
+        return _FILES[mode]
+    has_tekken = _FILES["mistral"] in names
+    is_mistrals = any(_MISTRALS_WEIGHTS.fullmatch(name) for name in names)
+    return _FILES["mistral" if has_tekken and (is_mistrals or _FILES["hf"] not in names) else "hf"]
 
 
 def _table(files: ModelFiles, present: set[str], extra: list[Mapping[str, Any]]) -> DecodeTable:

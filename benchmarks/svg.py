@@ -94,7 +94,7 @@ def line_chart(
     canvas.text(20, top - 18, y_title)
     for line in lines:
         _draw(canvas, line, x_of, y_of)
-    _end_labels(canvas, lines, x_of, y_of, right)
+    _end_labels(canvas, lines, x_of, y_of, right, bottom)
     return canvas.done(title)
 
 
@@ -216,21 +216,30 @@ def _end_labels(
     x_of: Callable[[float], float],
     y_of: Callable[[float], float],
     right: float,
+    lowest: float,
 ) -> None:
-    """A label beside the end of each line, moved apart where two would lie on each other."""
+    """A label beside the end of each line, none below ``lowest``, moved apart where two would lie on each other."""
     ends = sorted(((y_of(line.points[-1][1]), line) for line in lines), key=lambda end: end[0])
-    lowest = -math.inf
-    for y, line in ends:
-        lowest = max(y, lowest + _GAP)
+    for (y, line), place in zip(ends, _apart([y for y, _ in ends], lowest), strict=True):
         near = x_of(line.points[-1][0])
-        if abs(lowest - y) > 2 or near < right - 2:
+        if abs(place - y) > 2 or near < right - 2:
             canvas.add(
                 "line",
-                x1=_px(near + 5), y1=_px(y), x2=_px(right + 10), y2=_px(lowest),
+                x1=_px(near + 5), y1=_px(y), x2=_px(right + 10), y2=_px(place),
                 stroke=line.colour, stroke_width=0.7, stroke_opacity=0.6, stroke_dasharray="1 2",
             )  # fmt: skip
         weight = 400 if line.thin else 600
-        canvas.text(right + 14, lowest + 4, line.label, size=12, fill=line.colour, font_weight=weight)
+        canvas.text(right + 14, place + 4, line.label, size=12, fill=line.colour, font_weight=weight)
+
+
+def _apart(heights: Sequence[float], lowest: float) -> list[float]:
+    """The sorted heights, moved so that neighbours are a label apart and the last is not below ``lowest``."""
+    places: list[float] = []
+    for height in heights:
+        places.append(max(height, places[-1] + _GAP) if places else height)
+    for at in range(len(places) - 1, -1, -1):
+        places[at] = min(places[at], places[at + 1] - _GAP if at + 1 < len(places) else lowest)
+    return places
 
 
 def _scale(low: float, high: float, begin: float, end: float) -> Callable[[float], float]:

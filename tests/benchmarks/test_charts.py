@@ -119,10 +119,12 @@ def test_bars_are_as_long_as_their_values() -> None:
 
 
 def test_labels_at_the_end_of_lines_do_not_lie_on_each_other() -> None:
-    lines = [Line(f"line {i}", [(1, 1), (10, 5 + i / 100)], "#000000") for i in range(6)]
+    lines = [Line(f"line {i}", [(1, 9), (10, 1 + i / 100)], "#000000") for i in range(6)]
     drawn = ET.fromstring(line_chart("t", "s", lines, "x", "y", [1, 10]))
     heights = sorted(float(one.attrib["y"]) for one in drawn.iter(f"{SVG}text") if (one.text or "").startswith("line "))
+    axis = max(float(one.attrib["y"]) for one in drawn.iter(f"{SVG}text") if one.text in ("1", "10"))
     assert len(heights) == 6
+    assert heights[-1] < axis - 8  # above the numbers of the axis
     assert all(below - above >= 12 for above, below in pairwise(heights))
 
 

@@ -1,17 +1,17 @@
 """Server-sent events: a response that is written as it comes, in step with the client.
 
-Each block is sent before the next is asked for, so a client that reads slowly
-slows its source down. A client that goes away ends the source at once. While
-the source has nothing to say, comments keep proxies from closing the line.
-An error after the first byte is an event of its own, then the usual end: never
-a silent one.
+What the source has at once goes out in one piece, and it is never more than a
+few blocks ahead: a client that reads slowly slows it down. A client that goes
+away ends the source at once. While the source has nothing to say, comments
+keep proxies from closing the line. An error after the first byte is an event
+of its own, then the usual end: never a silent one.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any
 
 from starlette.requests import Request
@@ -25,6 +25,7 @@ from handlers.responses import internal_error
 
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
+_AHEAD = 16
 # What nginx calls a client that closed its request; nobody is there to read it.
 _CLIENT_GONE = 499
 _HEADERS = [
@@ -131,8 +132,9 @@ class EventStream(Response):
             await self._send(send, {"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             try:
                 await self._write(send, await self._first)
-                async for block in self._source:
-                    await self._write(send, block)
+                async with aclosing(_joined(self._source)) as blocks:
+                    async for block in blocks:
+                        await self._write(send, block)
             except StopAsyncIteration:
                 pass  # there was no first block
             except RequestError as exc:
@@ -171,6 +173,42 @@ class EventStream(Response):
             if now() - self._last >= self._keep_alive and not self._sending:
                 with suppress(_ClientLeft):
                     await self._write(send, KEEP_ALIVE)
+
+
+async def _joined(source: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The blocks of a source, those that it has without waiting in one piece.
+
+    One write costs more than all that makes a block, and a fast engine sends
+    many at a time. At most ``_AHEAD`` blocks are read before they are asked for.
+    """
+    ready: list[bytes] = []
+    some, room = asyncio.Event(), asyncio.Event()
+
+    async def read() -> None:
+        async for block in source:
+            ready.append(block)
+            some.set()
+            if len(ready) >= _AHEAD:
+                room.clear()
+                await room.wait()
+
+    reader = asyncio.ensure_future(read())
+    reader.add_done_callback(lambda _: some.set())
+    try:
+        while True:
+            if ready:
+                blocks = b"".join(ready)
+                ready.clear()
+                room.set()
+                yield blocks
+            elif reader.done():
+                reader.result()
+                return
+            else:
+                some.clear()
+                await some.wait()
+    finally:
+        await _stop(reader)
 
 
 async def _client_gone(request: Request) -> None:

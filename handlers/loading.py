@@ -31,6 +31,8 @@ class ModelLoader:
     """
 
     def __init__(self, settings: Settings, encodes: bool = True) -> None:
+        # One text at a time has no use for threads, and a snapshot or a fork none for a pool of them.
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self._settings = settings
         self._later: Collection[str] = () if encodes else _ENCODER_FILES
         self._model: Model | None = None

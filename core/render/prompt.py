@@ -71,8 +71,9 @@ def tokenize_text(tokenizer: Tokenizer, checked: CheckedText, params: Any) -> Pr
     Raises:
         VLLMValidationError: more tokens than the context length.
     """
-    token_ids, offsets = tokenizer.encode_with_offsets(checked.text, **params.get_encode_kwargs())
-    if offsets is None or not params.return_token_offsets:
+    wanted = bool(params.return_token_offsets)
+    token_ids, offsets = tokenizer.encode_prompt(checked.text, **params.get_encode_kwargs(), offsets=wanted)
+    if offsets is None:
         return check_ids(tokenizer, token_ids, params)
     if checked.cut:
         offsets = [span if span == _NOWHERE else (span[0] + checked.cut, span[1] + checked.cut) for span in offsets]

@@ -257,25 +257,33 @@ class FastTokenizer:
         max_length: int | None = None,
     ) -> list[int]:
         """Ids of ``text``; with ``truncation`` at most ``max_length`` of them, special tokens included."""
-        return self.encode_with_offsets(text, add_special_tokens, truncation, max_length)[0]
+        return self.encode_prompt(text, add_special_tokens, truncation, max_length)[0]
 
-    def encode_with_offsets(
+    def encode_prompt(
         self,
         text: str,
         add_special_tokens: bool = True,
         truncation: bool | None = False,
         max_length: int | None = None,
-    ) -> tuple[list[int], list[tuple[int, int]]]:
-        """As :meth:`encode`, with the (start, end) characters of each token."""
+        offsets: bool = False,
+    ) -> tuple[list[int], list[tuple[int, int]] | None]:
+        """As :meth:`encode`; with ``offsets`` the (start, end) characters of each token, too."""
         backend = self.backend_tokenizer
+
+        def encoding_of(special: bool) -> Any:
+            # Offsets are a fifth of an encode; only the batch form can do without.
+            if offsets:
+                return backend.encode(text, add_special_tokens=special)
+            return backend.encode_batch_fast([text], add_special_tokens=special)[0]
+
         if not truncation or max_length is None:
-            encoding = backend.encode(text, add_special_tokens=add_special_tokens)
+            encoding = encoding_of(add_special_tokens)
         else:
-            encoding = backend.encode(text, add_special_tokens=False)
+            encoding = encoding_of(False)
             room = max_length - (backend.num_special_tokens_to_add(False) if add_special_tokens else 0)
             encoding.truncate(max(room, 0), stride=0, direction=self.truncation_side)
             encoding = backend.post_process(encoding, None, add_special_tokens)
-        return list(encoding.ids), list(encoding.offsets)
+        return list(encoding.ids), list(encoding.offsets) if offsets else None
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:
         return int(self.backend_tokenizer.num_special_tokens_to_add(pair))

@@ -72,12 +72,13 @@ class Tokenizer(TextTokenizer, Protocol):
         max_length: int | None = None,
     ) -> list[int]: ...
 
-    def encode_with_offsets(
+    def encode_prompt(
         self,
         text: str,
         add_special_tokens: bool = True,
         truncation: bool | None = False,
         max_length: int | None = None,
+        offsets: bool = False,
     ) -> tuple[list[int], list[tuple[int, int]] | None]:
-        """The ids of a text and the (start, end) characters of each; None where the kind cannot tell."""
+        """The ids of a prompt; with ``offsets`` the (start, end) characters of each, too, where the kind can tell."""
         ...

@@ -244,12 +244,13 @@ class TekkenTokenizer:
         ids: list[int] = self.mistral.instruct_tokenizer.tokenizer.encode(text, bos=add_special_tokens, eos=False)
         return ids if truncation is False or max_length is None else ids[:max_length]
 
-    def encode_with_offsets(
+    def encode_prompt(
         self,
         text: str,
         add_special_tokens: bool = True,
         truncation: bool | None = False,
         max_length: int | None = None,
+        offsets: bool = False,
     ) -> tuple[list[int], None]:
         """The ids of a prompt; of too many the last, after the beginning-of-sequence token. No offsets."""
         ids = self.encode(text, add_special_tokens=False)

@@ -136,6 +136,30 @@ def test_ids_that_fit_no_tokenizer(tokenizer_of: Callable[[str], Tokenizer]) -> 
     assert tokenizer.decode([10**6]) == ""
 
 
+@pytest.mark.parametrize("name", ["qwen3", "llama3", "deepseek", "gpt-oss", "mistral-spm"])
+@pytest.mark.parametrize("limit", [None, 1, 3, 1000])
+def test_ids_are_the_same_with_offsets_and_without(
+    tokenizer_of: Callable[[str], Tokenizer], name: str, limit: int | None
+) -> None:
+    tokenizer = tokenizer_of(name)
+    for text in (
+        "",
+        " ",
+        "a",
+        "I'ſ",
+        "Hello <|im_end|> wörld\r\n\t",
+        "漢字 👩‍🚀 e\u0301",
+        "x" * 3000,
+        "def f(x):\n    return  x",
+    ):
+        for special in (True, False):
+            plain, nothing = tokenizer.encode_prompt(text, special, limit is not None, limit)
+            ids, offsets = tokenizer.encode_prompt(text, special, limit is not None, limit, offsets=True)
+            assert (plain, nothing) == (ids, None)
+            assert offsets is not None
+            assert len(offsets) == len(ids)
+
+
 def test_truncation_keeps_special_tokens_and_the_end(tokenizer_of: Callable[[str], Tokenizer]) -> None:
     tokenizer = tokenizer_of("mistral-spm")
     whole = tokenizer.encode("one two three four five")

@@ -105,4 +105,4 @@ def test_encode(tekken_of: Of, version: str) -> None:
     for (text, truncation, max_length), answer in recorded("encode_truncated", version):
         assert tokenizer.encode(text, truncation=truncation, max_length=max_length) == answer
     for (text, special, truncation, max_length), answer in recorded("call_truncated", version):
-        assert tokenizer.encode_with_offsets(text, special, truncation, max_length) == (answer, None)
+        assert tokenizer.encode_prompt(text, special, truncation, max_length, True) == (answer, None)

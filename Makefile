@@ -88,7 +88,7 @@ deploy: package sam
 	$(BIN)/python -m infra.deploy --stage $(or $(STAGE),default) $(if $(ARCH),--arch $(ARCH)) $(WITH)
 
 bench: setup sam
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(ARGS)
 
 # Writes the complete locks anew from requirements/*.in, and the notices of what is packaged.
 lock: setup

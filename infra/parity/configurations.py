@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 Server = dict[str, Any]
+_SHOWN = 40
 
 CONFIGURATIONS: tuple[Server, ...] = (
     {"model": "qwen3"},
@@ -47,5 +48,11 @@ def title(server: Server) -> str:
     """A configuration in a few words."""
     options = [str(server[key]) for key in ("tool_call_parser", "reasoning_parser") if key in server]
     known = {"model", "tool_call_parser", "reasoning_parser", "enable_auto_tool_choice", "env"}
-    options += [f"{key}={value}" for key, value in server.items() if key not in known]
+    options += [f"{key}={_short(value)}" for key, value in server.items() if key not in known]
     return " ".join([server["model"], *options])
+
+
+def _short(value: Any) -> str:
+    """A value as one word of a table, a template as its beginning."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -35,6 +35,9 @@ class ModelOptions:
     ``generation_config`` is "auto" (the model's own), "vllm" (no defaults) or
     a folder that holds one. ``system_start_date`` (YYYY-MM-DD) pins the date
     in the system message of gpt-oss models; None means today.
+    ``parser_step`` says how a streamed chunk of several tokens goes through a
+    parser: "chunk" for all at once, as vLLM does it, "token" for one by one,
+    which is how parsers lose least.
     ``tokenizer_mode`` is vLLM's: "hf", "mistral" or "auto".
     ``one_shot_prompt`` says whose prompt ids tell a one-shot parser where the
     output begins: "response" for those in the engine's answer only, as vLLM
@@ -61,6 +64,7 @@ class ModelOptions:
     state_signature_required: bool = True
     one_shot_prompt: str = "response"
     tokenizer_mode: str = "auto"
+    parser_step: str = "chunk"
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,7 @@ class Model:
         options = self.options
         return fingerprint(
             {
+                **({"step": options.parser_step} if options.parser_step != "chunk" else {}),
                 "state": STATE_VERSION,
                 "vllm": VLLM_VERSION,
                 "tokenizer": self.files.digest(self.tokenizer.source_file),

@@ -25,6 +25,7 @@ CHOICES = {
     "stream_state": ("checkpoint", "replay"),
     "state_signature": ("required", "optional"),
     "one_shot_prompt": ("response", "request"),
+    "parser_step": ("chunk", "token"),
     "tokenizer_mode": MODES,
     "request_log": ("off", "errors", "all"),
 }
@@ -43,7 +44,7 @@ class Settings:
     it holds a newline or a template tag, the template itself. ``state_key``
     lists the keys that sign stream states: the first signs, all are accepted;
     with ``state_signature`` "optional" an unsigned state is accepted too.
-    ``one_shot_prompt`` and ``tokenizer_mode`` are described with ``ModelOptions``.
+    ``one_shot_prompt``, ``parser_step`` and ``tokenizer_mode`` are described with ``ModelOptions``.
     ``max_response_bytes`` is what a Lambda function may answer, None for no
     limit; ``request_log`` says which requests get a line in the log.
     ``engine_url`` lists the token engines of the relay, in the order in which
@@ -71,6 +72,7 @@ class Settings:
     state_key: Sequence[str] = ()
     state_signature: str = "required"
     one_shot_prompt: str = "response"
+    parser_step: str = "chunk"
     tokenizer_mode: str = "auto"
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     max_response_bytes: int | None = None
@@ -138,6 +140,7 @@ class Settings:
             state_keys=tuple(self.state_key),
             state_signature_required=self.state_signature == "required",
             one_shot_prompt=self.one_shot_prompt,
+            parser_step=self.parser_step,
             tokenizer_mode=self.tokenizer_mode,
         )
 

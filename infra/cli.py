@@ -37,6 +37,7 @@ _WORDS = {
     "state-signature": "whether unsigned states are refused",
     "request-log": "which requests get a line in the log",
     "tokenizer-mode": "hf: tokenizer.json; mistral: tekken.json; auto: as vLLM chooses",
+    "parser-step": "how a streamed chunk of several tokens goes through a parser: at once, or token by token",
     "one-shot-prompt": "whose prompt tells a one-shot parser where the output begins",
 }
 

@@ -122,6 +122,11 @@ class ChatParser:
         return self.build(chat_request) if prototype is None else prototype.fresh()
 
     @property
+    def steps_by_token(self) -> bool:
+        """Whether a chunk goes through the parser one token at a time (``ModelOptions.parser_step``)."""
+        return self._options.parser_step == "token"
+
+    @property
     def counts_reasoning(self) -> bool:
         """Whether the deployment has a reasoning parser, so that usage can tell reasoning tokens apart."""
         return self.parser_cls.reasoning_parser_cls is not None

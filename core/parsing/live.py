@@ -40,9 +40,83 @@ class LiveStream:
         shown all of them, as in vLLM. ``keep`` is how many characters of their
         text count, where a stop string cuts it (None: all).
         """
+        if self.parser.steps_by_token and token_ids:
+            return self._step_by_token(text_ids, token_ids, finish_reason, prompt_token_ids, keep)
+        return self._feed(text_ids, token_ids, finish_reason, prompt_token_ids, keep)[1:]
+
+    def _feed(
+        self,
+        text_ids: Sequence[int],
+        token_ids: list[int],
+        finish_reason: str | None,
+        prompt_token_ids: list[int] | None,
+        keep: int | None,
+    ) -> tuple[int, Any, str | None]:
+        """One step of vLLM's processor; how many characters the text has, the delta and the finish reason."""
         text, self.window = detokenize(self.parser.tokenizer, text_ids, self.window, self.decode)
         result = self.processor.step(text[:keep], token_ids, finish_reason, prompt_token_ids)
-        return result.delta, result.finish_reason
+        return len(text), result.delta, result.finish_reason
+
+    def _step_by_token(
+        self,
+        text_ids: Sequence[int],
+        token_ids: list[int],
+        finish_reason: str | None,
+        prompt_token_ids: list[int] | None,
+        keep: int | None,
+    ) -> tuple[Any, str | None]:
+        """The chunk as the engine would have sent it one token at a time, its deltas in one."""
+        deltas = []
+        last = len(token_ids) - 1
+        for place, token_id in enumerate(token_ids):
+            length, delta, finished = self._feed(
+                text_ids[place : place + 1],
+                [token_id],
+                finish_reason if place == last else None,
+                prompt_token_ids,
+                keep,
+            )
+            keep = None if keep is None else max(keep - length, 0)
+            if delta is not None:
+                deltas.append(delta)
+        return merge_deltas(deltas), finished
+
+
+def merge_deltas(deltas: Sequence[Any]) -> Any:
+    """vLLM's ``DeltaMessage`` that says what several say, one entry for each tool call; None for no delta.
+
+    One delta alone can have two entries of one call, too, which clients that
+    count on one may read wrongly.
+    """
+    if not deltas:
+        return None
+    merged = deltas[0].model_copy(update={"content": None, "reasoning": None, "tool_calls": []})
+    calls: dict[int, Any] = {}
+    for delta in deltas:
+        for name in ("content", "reasoning"):
+            more = getattr(delta, name)
+            if more is not None:
+                setattr(merged, name, (getattr(merged, name) or "") + more)
+        for call in delta.tool_calls:
+            known = calls.get(call.index)
+            if known is None:
+                calls[call.index] = call.model_copy(deep=True)
+                continue
+            known.id = known.id or call.id
+            known.type = known.type or call.type
+            if call.function is not None:
+                known.function = _merge_functions(known.function, call.function)
+    merged.tool_calls = list(calls.values())
+    return merged
+
+
+def _merge_functions(first: Any, more: Any) -> Any:
+    if first is None:
+        return more.model_copy()
+    if more.arguments is not None:
+        first.arguments = (first.arguments or "") + more.arguments
+    first.name = first.name or more.name
+    return first
 
 
 def start_stream(

@@ -71,7 +71,7 @@ class Models:
     def _base(self, name: str) -> Model:
         return load_model(FolderFiles(self.folder(name)), ModelOptions(("m",)))
 
-    def deployment(self, pair: Pair, folder: str) -> Model:
+    def deployment(self, pair: Pair, folder: str, parser_step: str = "chunk") -> Model:
         """The model of a pair, as ``load_model`` gives it, with the tokenizer of the folder's other pairs.
 
         Raises:
@@ -80,7 +80,11 @@ class Models:
         base = self.base(folder)
         tool, reasoning = pair
         options = ModelOptions(
-            ("m",), tool_call_parser=tool, reasoning_parser=reasoning, enable_auto_tool_choice=tool is not None
+            ("m",),
+            tool_call_parser=tool,
+            reasoning_parser=reasoning,
+            enable_auto_tool_choice=tool is not None,
+            parser_step=parser_step,
         )
         config = base.config
         if tool in _MODEL_TYPES:

@@ -137,6 +137,17 @@ def test_c12_one_delta_may_hold_two_entries_of_an_index(qwen: Service) -> None:
         assert len(chunk["choices"][0]["delta"].get("tool_calls") or []) <= 1
 
 
+def test_c12_one_entry_of_an_index_where_chunks_are_read_token_by_token(services: Services) -> None:
+    """The setting: whatever the chunks, and one delta has at most one entry of a call, with its id and name."""
+    service = services.get("qwen3", "hermes", parser_step="token")
+    text = hermes() + "\n" + hermes("get_time", '{"tz": "CET"}')
+    for answer in service.streams(text, auto(*BOTH)):
+        assert answer.arguments() == [PARIS, CET]
+        for chunk in answer.raw:
+            indices = [entry["index"] for entry in chunk["choices"][0]["delta"].get("tool_calls") or []]
+            assert len(set(indices)) == len(indices)
+
+
 def test_c13_mistral_calls_of_both_formats(services: Services) -> None:
     create = tool("create_file", filePath={"type": "string"}, content={"type": "string"})
     arguments = {"filePath": "/w/a.txt", "content": 'say "hi" {x}'}
@@ -169,6 +180,20 @@ def test_c14_the_parser_of_another_deepseek(services: Services) -> None:
     assert wrong.one(text, auto()).calls == [("function", 'get_weather\n```json\n{"city": "Tokyo"}\n```')]
     for service in (right, wrong):
         assert service.stream(text, auto(), size=None).seen() == (None, [], "stop")
+
+
+def test_c04_and_c14_no_call_is_lost_where_chunks_are_read_token_by_token(services: Services) -> None:
+    """The setting: what one chunk loses is there, in chunks of any size."""
+    deepseek = services.get("deepseek", "deepseek_v3", parser_step="token")
+    text = (
+        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{"city": "Tokyo"}\n```'
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    )
+    llama = services.get("llama3", "llama3_json", parser_step="token")
+    call = '{"name": "get_weather", "parameters": {"city": "Tokyo"}}'
+    for answer in [*deepseek.streams(text, auto()), *llama.streams(call, auto())]:
+        assert answer.arguments() == [("get_weather", {"city": "Tokyo"})]
+        assert answer.finish == "tool_calls"
 
 
 @pytest.mark.parametrize(("text", "shown"), [("plain <tool_ca", "plain "), ("a <", "a ")])

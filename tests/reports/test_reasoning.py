@@ -112,6 +112,12 @@ def test_d07_stop_strings_and_reasoning(thinking: Service, services: Services) -
         assert answer.reasoning == ("<think>\nhm\n" if size in (2, 3) else "\nhm\n")
 
 
+def test_d07_no_tag_is_shown_where_chunks_are_read_token_by_token(services: Services) -> None:
+    service = services.get("qwen3", None, "deepseek_r1", parser_step="token")
+    for answer in service.streams("<think>\nhm\n</think>\n\nAnswer"):
+        assert (answer.reasoning, answer.content) == ("\nhm\n", "\n\nAnswer")
+
+
 def test_d08_text_in_the_chunk_that_ends_the_reasoning(both: Service) -> None:
     answer = both.stream(["<think>hm", "</think>Ap", "ologies"], auto())
     assert (answer.reasoning, answer.content) == ("hm", "Apologies")

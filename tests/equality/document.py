@@ -56,7 +56,8 @@ One stream can have several.
 |---|---|---|
 {chunks}
 
-Chunks of one token differ least. Output that is cut off or not in the form that was asked for has more than its share of the
+Chunks of one token differ least; with `--parser-step token` every stream is as if it had come so
+([compatibility.md](compatibility.md#streams-that-do-not-depend-on-their-chunks)). Output that is cut off or not in the form that was asked for has more than its share of the
 differences, and so has a call that comes whole in one chunk.
 
 ## By parser

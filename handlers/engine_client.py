@@ -47,11 +47,13 @@ class EngineClient:
     """Calls the engines of one deployment: the first that begins to answer is used.
 
     ``timeout`` is how many seconds an engine may be silent: before its first
-    token, and between two chunks.
+    token, and between two chunks. ``model`` is the name that the engines serve
+    the model by, None for the one in a request.
     """
 
-    def __init__(self, urls: Sequence[str], api_key: str | None, timeout: float) -> None:
+    def __init__(self, urls: Sequence[str], api_key: str | None, timeout: float, model: str | None = None) -> None:
         self._urls = [url.rstrip("/") for url in urls]
+        self._model = model
         self._timeout = timeout
         self._set_aside: dict[str, float] = {}
         headers = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "derender"}
@@ -76,6 +78,9 @@ class EngineClient:
         """Close what is open."""
         await self._http.aclose()
 
+    def _named(self, request: dict[str, Any]) -> dict[str, Any]:
+        return request if self._model is None else {**request, "model": self._model}
+
     async def stream(self, request: dict[str, Any]) -> AsyncGenerator[list[GenerateChunk], None]:
         """The chunks of one streamed answer, in batches as the network brings them.
 
@@ -91,7 +96,9 @@ class EngineClient:
             for url in self._candidates():
                 begun = False
                 try:
-                    async with aclosing(_Call(self._http, url, request, self._timeout, aborts).chunks()) as batches:
+                    async with aclosing(
+                        _Call(self._http, url, self._named(request), self._timeout, aborts).chunks()
+                    ) as batches:
                         async for batch in batches:
                             begun = True
                             yield batch
@@ -116,7 +123,7 @@ class EngineClient:
         try:
             for url in self._candidates():
                 try:
-                    return await _Call(self._http, url, request, self._timeout, aborts).response()
+                    return await _Call(self._http, url, self._named(request), self._timeout, aborts).response()
                 except EngineError as exc:
                     failure = exc
                     self._note_failure(url, exc)

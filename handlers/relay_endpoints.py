@@ -46,7 +46,9 @@ class Relay:
     def engines(self) -> EngineClient:
         if self._engines is None:
             settings = self._settings
-            self._engines = EngineClient(settings.engine_url, settings.engine_api_key, settings.engine_timeout)
+            self._engines = EngineClient(
+                settings.engine_url, settings.engine_api_key, settings.engine_timeout, settings.engine_model
+            )
         return self._engines
 
     async def close(self) -> None:

@@ -48,7 +48,9 @@ class Settings:
     ``max_response_bytes`` is what a Lambda function may answer, None for no
     limit; ``request_log`` says which requests get a line in the log.
     ``engine_url`` lists the token engines of the relay, in the order in which
-    they are tried; without any there is no relay. ``engine_timeout`` is how
+    they are tried; without any there is no relay. ``engine_model`` is the
+    name that the engines serve the model by, None for the one that a client
+    gives. ``engine_timeout`` is how
     many seconds an engine may be silent, ``sse_keep_alive_interval`` after how
     many a silent stream gets a comment (0: never). With ``api_key`` every
     request needs one of these bearer keys.
@@ -79,6 +81,7 @@ class Settings:
     request_log: str = "off"
     engine_url: Sequence[str] = ()
     engine_api_key: str | None = field(default=None, repr=False)
+    engine_model: str | None = None
     engine_timeout: float = DEFAULT_ENGINE_TIMEOUT
     sse_keep_alive_interval: float = DEFAULT_KEEP_ALIVE
     api_key: Sequence[str] = field(default=(), repr=False)

@@ -28,6 +28,7 @@ _VALUES = {
     "generation-config": "auto: the model's sampling defaults; vllm: none; or a folder",
     "max-body-bytes": "largest request body, decompressed",
     "engine-api-key": "bearer key that the engine wants",
+    "engine-model": "the name that the engines serve the model by; default: the one that a client gives",
     "engine-timeout": "seconds that an engine may be silent",
     "sse-keep-alive-interval": "seconds after which a silent stream gets a comment (0: never)",
 }

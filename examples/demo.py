@@ -181,8 +181,9 @@ def main() -> None:
             for title, request in SCENES[2:]:
                 console.rule(f"[bold]{title}, streamed")
                 show_stream(client, {"model": MODEL, **request})
-        console.rule("[bold]examples/api_example.py, the API page's own client")
-        subprocess.run([python, "examples/api_example.py"], cwd=ROOT, check=True)
+        for example in ("api_example.py", "api_stream_example.py"):
+            console.rule(f"[bold]examples/{example}, the API page's own client")
+            subprocess.run([python, f"examples/{example}"], cwd=ROOT, check=True)
         if keep:
             console.print(f"The service is on {SERVICE}, the engine on {ENGINE}; Ctrl-C stops both.")
             try:

@@ -1,4 +1,4 @@
-"""``make demo`` itself, on its own ports, with the API page's client at its end."""
+"""``make demo`` itself, on its own ports, with the API page's clients at its end."""
 
 from __future__ import annotations
 
@@ -26,4 +26,7 @@ def test_the_demo_shows_the_round_trip(models_dir: Path) -> None:
     streamed = shown.split("A tool call, streamed", 1)[1]
     deltas = re.findall(r'"arguments": "((?:[^"\\]|\\.)*)"', streamed)
     assert "".join(deltas).replace('\\"', '"') == '{"city": "Paris"}'
-    assert shown.rstrip().endswith("2 + 2 = 4.")
+    whole, streamed = shown.split("examples/api_example.py")[1].split("examples/api_stream_example.py")
+    assert "2 + 2 = 4." in whole
+    assert "2 + 2 = 4." in streamed
+    assert "'completion_tokens': 17" in streamed

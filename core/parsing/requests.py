@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from core.bounds import check_content_parts
+from core.bounds import check_odd_parts
 from core.errors import BadRequest
 from core.protocol.derender import schema_error
 
@@ -42,7 +42,7 @@ def validate_completion_request(value: Mapping[str, Any], prefix: str = "body.co
 def _validate(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
     from vllm.exceptions import VLLMValidationError
 
-    check_content_parts(value)
+    check_odd_parts(value)
     try:
         # vLLM's before-validators may change their input: give them a copy, the caller's mapping is shared.
         return kind.model_validate(dict(value))

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from core.bounds import check_content_parts
+from core.bounds import check_odd_parts
 from core.errors import SchemaError
 from core.render.refusal import refusals
 from core.render.schema_error import body_error, schema_error, shown_input
@@ -80,7 +80,7 @@ def _validate(validate: Any, body: Any) -> Any:
     if body is None:
         raise _missing()
     if isinstance(body, Mapping):
-        check_content_parts(body)
+        check_odd_parts(body)
     value = _own_copy(body) if isinstance(body, Mapping) else body
     with refusals():
         try:

@@ -40,7 +40,7 @@ $(SAM)/.stamp: $(STAMP) requirements/sam.txt
 	@touch $@
 
 demo: setup
-	$(BIN)/python examples/demo.py $(ARGS)
+	$(BIN)/python -m examples.demo $(ARGS)
 
 # A real engine on the CPU, behind the relay: 3.5 GB in an environment of its own.
 demo-vllm: setup $(VLLM)/.stamp

@@ -14,7 +14,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.setups import ROOT
+from infra import servers
 from infra.parity.reference import PYTHON, Reference, find_reference
+from infra.servers import free_port
 from infra.slice.errors import SliceError
 from infra.slice.fetch import DEFAULT_CACHE, fetch
 
@@ -127,47 +128,12 @@ def running(name: str, command: Sequence[str], environ: Mapping[str, str] = os.e
     """A server, from its first answer to ``/health`` to the end of the block. It is told its port, and to serve "m".
 
     Raises:
-        RuntimeError: it did not start; with the last lines of its log.
+        NotStarted: with the last lines of its log.
     """
-    port = _free_port()
+    port, began = free_port(), time.perf_counter()
     whole = [*command, "--served-model-name", "m", "--host", "127.0.0.1", "--port", str(port)]
-    with tempfile.TemporaryFile() as log:
-        began = time.perf_counter()
-        process = subprocess.Popen(whole, cwd=ROOT, env=dict(environ), stdout=log, stderr=subprocess.STDOUT)
-        try:
-            deadline = time.monotonic() + _START_SECONDS
-            while not _answers(port):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    log.seek(0)
-                    last = log.read()[-2000:].decode(errors="replace")
-                    raise RuntimeError(f"{' '.join(whole)} did not start:\n{last}")
-                time.sleep(0.02)
-            yield Peer(name, port, process.pid, time.perf_counter() - began)
-        finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _answers(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/health")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    with servers.running(whole, port, seconds=_START_SECONDS, environ=environ) as process:
+        yield Peer(name, port, process.pid, time.perf_counter() - began)
 
 
 class Connection:

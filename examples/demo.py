@@ -13,8 +13,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,8 @@ import httpx
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
+
+from examples.processes import started
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVICE, ENGINE = "http://127.0.0.1:8100", "http://127.0.0.1:8200"
@@ -45,37 +45,6 @@ SCENES: list[tuple[str, dict[str, Any]]] = [
     ("A tool call", {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "tools": [WEATHER]}),
 ]
 console = Console(highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def running(name: str, url: str, command: list[str]) -> Iterator[None]:
-    """A server as a child process, ready when its /health answers, ended with the block."""
-    try:
-        httpx.get(url, timeout=1)
-        sys.exit(f"something else already answers on {url}; stop it and try again")
-    except httpx.TransportError:
-        pass
-    process = subprocess.Popen(command, cwd=ROOT)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            if process.poll() is not None:
-                sys.exit(f"{name} ended with status {process.returncode}")
-            try:
-                if httpx.get(f"{url}/health", timeout=1).status_code == 200:
-                    break
-            except httpx.TransportError:
-                pass
-            if time.monotonic() > deadline:
-                sys.exit(f"{name} did not become ready within 60 s")
-            time.sleep(0.05)
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
 
 
 def post(client: httpx.Client, url: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -168,12 +137,12 @@ def main() -> None:
 
     folder = build(MODEL, ROOT / "build" / "models")
     python = sys.executable
-    service = [python, "-m", "infra.cli", "serve", str(folder), "--port", "8100"]
+    service = [python, "-m", "infra.cli", "serve", str(folder)]
     service += ["--served-model-name", MODEL, EXAMPLE_MODEL, "--tool-call-parser", "hermes"]
     service += ["--enable-auto-tool-choice", "--reasoning-parser", "qwen3"]
-    engine = [python, "examples/scripted_engine.py", "--port", "8200", "--model", str(folder)]
+    engine = [python, "examples/scripted_engine.py", "--model", str(folder)]
     engine += ["--served-model-name", MODEL, EXAMPLE_MODEL]
-    with running("the service", SERVICE, service), running("the scripted engine", ENGINE, engine):
+    with started("the service", 8100, service), started("the scripted engine", 8200, engine):
         with httpx.Client(timeout=60) as client:
             for title, request in SCENES:
                 console.rule(f"[bold]{title}")

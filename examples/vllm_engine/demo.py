@@ -10,55 +10,25 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import openai
 from rich.console import Console
 from rich.markup import escape
 
+from examples.processes import require_free, started
+from infra.servers import answers
+
 ROOT = Path(__file__).resolve().parents[2]
-ENGINE, RELAY = "http://127.0.0.1:8300", "http://127.0.0.1:8301"
+ENGINE_PORT, RELAY_PORT = 8300, 8301
+ENGINE, RELAY = f"http://127.0.0.1:{ENGINE_PORT}", f"http://127.0.0.1:{RELAY_PORT}"
 CONTEXT = "4096"
 # vLLM takes half a minute on two cores, more when its modules are read for the first time.
 START_SECONDS = 300
 console = Console(highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def running(name: str, url: str, command: list[str], log: Path) -> Iterator[None]:
-    """A server as a child process, ready when its /health answers, ended with the block; its output goes to ``log``."""
-    console.print(f"starting {name}; its log is {log.relative_to(ROOT)}")
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        while not _answers(url):
-            if process.poll() is not None:
-                sys.exit(f"{name} ended with status {process.returncode}; see {log}")
-            if time.monotonic() > deadline:
-                sys.exit(f"{name} did not become ready within {START_SECONDS} s; see {log}")
-            time.sleep(0.5)
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health", timeout=2).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def show(client: openai.OpenAI, model: str) -> None:
@@ -104,7 +74,7 @@ def show(client: openai.OpenAI, model: str) -> None:
         client.completions.create(model=model, prompt=[151_936])
     except openai.BadRequestError as exc:
         console.print(escape(exc.message))
-    assert httpx.get(f"{ENGINE}/health", timeout=5).status_code == 200
+    assert answers(ENGINE_PORT)
     console.print("the engine is well")
 
 
@@ -113,23 +83,23 @@ def main() -> None:
     arguments.add_argument("--engine-python", default=str(ROOT / ".venv-vllm" / "bin" / "python"))
     arguments.add_argument("--keep", action="store_true", help="leave both servers running until Ctrl-C")
     options = arguments.parse_args()
-    sys.path.insert(0, str(ROOT))
     from examples.vllm_engine.tiny_model import NAME, build_tiny_model
 
     folder = build_tiny_model()
-    for url in (ENGINE, RELAY):
-        if _answers(url):
-            sys.exit(f"something else already answers on {url}; stop it and try again")
+    require_free(ENGINE_PORT, RELAY_PORT)
     engine = [options.engine_python, "examples/vllm_engine/serve.py", "--model", str(folder)]
-    engine += ["--served-model-name", NAME, "--host", "127.0.0.1", "--port", "8300", "--load-format", "dummy"]
+    engine += ["--served-model-name", NAME, "--host", "127.0.0.1", "--load-format", "dummy"]
     engine += ["--tokens-only", "--enforce-eager", "--dtype", "float32", "--max-model-len", CONTEXT]
-    relay = [sys.executable, "-m", "infra.cli", "serve", str(folder), "--served-model-name", NAME, "--port", "8301"]
+    relay = [sys.executable, "-m", "infra.cli", "serve", str(folder), "--served-model-name", NAME]
     relay += ["--max-model-len", CONTEXT, "--engine-url", ENGINE]
     logs = folder.parent
     os.environ["PYTHONUNBUFFERED"] = "1"
+    for log in ("engine.log", "relay.log"):
+        (logs / log).unlink(missing_ok=True)
+    console.print(f"starting vLLM and the relay; their logs are in {logs.relative_to(ROOT)}")
     with (
-        running("vLLM", ENGINE, engine, logs / "engine.log"),
-        running("the relay", RELAY, relay, logs / "relay.log"),
+        started("vLLM", ENGINE_PORT, engine, logs / "engine.log", START_SECONDS),
+        started("the relay", RELAY_PORT, relay, logs / "relay.log"),
     ):
         show(openai.OpenAI(base_url=f"{RELAY}/v1", api_key="none", timeout=120, max_retries=0), NAME)
         if options.keep:

@@ -10,19 +10,15 @@ from __future__ import annotations
 import copy
 import json
 import os
-import socket
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from infra.parity.configurations import CONFIGURATIONS, Server, title
-from infra.parity.reference import ROOT, Reference
+from infra.parity.reference import Reference
+from infra.servers import free_port, running
 from tests.golden import corpus
 from tests.golden.corpus import Case, Mode
 from tests.golden.deviations import DEVIATIONS, Deviation
@@ -118,40 +114,8 @@ def table(tallies: Sequence[Tally]) -> list[str]:
 
 @contextmanager
 def _running(command: list[str], server: Server, models: Path, environ: dict[str, str], log: Path) -> Iterator[str]:
-    """A server as a child process, from its first answer to the end of the block."""
-    port = _free_port()
-    url = f"http://127.0.0.1:{port}"
+    """A server of one configuration, from its first answer to the end of the block."""
+    port = free_port()
     whole = [*command, *flags(server, models), "--host", "127.0.0.1", "--port", str(port)]
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            whole, cwd=ROOT, env={**environ, **server.get("env", {})}, stdout=output, stderr=subprocess.STDOUT
-        )
-    try:
-        deadline = time.monotonic() + _START_SECONDS
-        while not _answers(url):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{' '.join(whole)} did not start; see {log}")
-            time.sleep(0.3)
-        yield url
-    finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+    with running(whole, port, seconds=_START_SECONDS, environ={**environ, **server.get("env", {})}, log=log):
+        yield f"http://127.0.0.1:{port}"

@@ -17,8 +17,8 @@ from client import (
     StreamFailed,
     UnexpectedAnswer,
 )
+from infra.servers import free_port
 from tests.client.calling import SyncCaller, joined
-from tests.client.processes import free_port
 from tests.client.proxy import Answer, Drop, Proxy
 from tests.client.staged import DONE, Break, Pause, Stage, chunk, event
 

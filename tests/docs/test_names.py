@@ -38,7 +38,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE))
 # What stands behind ARGS of a target.
 ARGS_OF = {
-    "demo": ["examples/demo.py"],
+    "demo": ["-m", "examples.demo"],
     "demo-vllm": ["-m", "examples.vllm_engine.demo"],
     "parity": ["-m", "infra.parity"],
     "fuzz": ["-m", "tests.fuzz"],

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.xdist_group("ports-8100-8200")
 def test_the_demo_shows_the_round_trip(models_dir: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "examples/demo.py"], cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
+        [sys.executable, "-m", "examples.demo"], cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode == 0, done.stderr
     shown = done.stdout

@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -15,13 +14,9 @@ from typing import Any
 
 import pytest
 
+from infra.servers import free_port, running
+
 ENGINE = Path(__file__).parents[2] / "examples" / "scripted_engine.py"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -29,29 +24,8 @@ def engine(*options: str) -> Iterator[int]:
     """A running engine; its port."""
     port = free_port()
     # From another folder, as a user may start it; nothing may depend on where.
-    process = subprocess.Popen(
-        [sys.executable, str(ENGINE), "--port", str(port), *options],
-        cwd=os.path.sep,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-                connection.request("GET", "/health")
-                assert connection.getresponse().status == 200
-                break
-            except OSError:
-                assert process.poll() is None, process.stdout.read() if process.stdout else ""
-                assert time.monotonic() < deadline, "the engine did not start"
-                time.sleep(0.05)
+    with running([sys.executable, str(ENGINE), "--port", str(port), *options], port, folder=Path(os.path.sep)):
         yield port
-    finally:
-        process.terminate()
-        process.communicate(timeout=10)
 
 
 def post(port: int, path: str, body: Any) -> http.client.HTTPResponse:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,8 @@ from infra.emulator import Emulator, InvokeError, Runtime
 from infra.emulator.process import server_environment
 from infra.package.build import Artefact
 from infra.package.target import Target
+from infra.servers import free_port, running
 from tests.faulty_s3 import CREDENTIALS, faulty_s3
-from tests.relay.servers import free_address
 
 Start = Callable[..., Emulator]
 EventOf = Callable[[str], dict[str, Any]]
@@ -29,28 +27,12 @@ def server(
     runtime: Runtime, artefact_of: BuildOf, demo_settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The function's server without the adapter before it, which would collect the answer."""
-    artefact, url = artefact_of("relay", runtime.target), free_address()
+    artefact, port = artefact_of("relay", runtime.target), free_port()
     assert artefact.function.start is not None
     folder, temporary = artefact.unpacked(), tmp_path_factory.mktemp("relay")
-    environ = server_environment(runtime, folder, temporary, int(url.rpartition(":")[2])) | demo_settings
-    with (temporary / "log").open("w") as log:
-        process = subprocess.Popen(
-            [folder / artefact.function.start], cwd=folder, env=environ, stdout=log, stderr=log, start_new_session=True
-        )
-    try:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                assert httpx.get(f"{url}/health").status_code == 200
-                break
-            except httpx.TransportError:
-                assert process.poll() is None, (temporary / "log").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-        yield url
-    finally:
-        process.kill()
-        process.wait()
+    environ = server_environment(runtime, folder, temporary, port) | demo_settings
+    with running([folder / artefact.function.start], port, environ=environ, folder=folder):
+        yield f"http://127.0.0.1:{port}"
 
 
 def test_the_openai_client_streams(server: str) -> None:

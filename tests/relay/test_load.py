@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,34 +13,18 @@ from typing import Any
 import httpx
 import pytest
 
+from infra.servers import free_port, running
 from tests.relay.conftest import COUNTING, MODEL, PARSERS
 
-ROOT = Path(__file__).parents[2]
 STREAMS, TOKENS = 64, 500
 
 
 @contextmanager
 def process(*command: str) -> Iterator[tuple[str, int]]:
     """A server as a process of its own; its address and process id."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    running = subprocess.Popen([sys.executable, *command, "--port", str(port)], cwd=ROOT)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                if httpx.get(f"{url}/health").status_code == 200:
-                    break
-            except httpx.TransportError:
-                assert running.poll() is None, "the server did not start"
-                assert time.monotonic() < deadline, "the server did not start in time"
-                time.sleep(0.1)
-        yield url, running.pid
-    finally:
-        running.terminate()
-        running.wait(10)
+    port = free_port()
+    with running([sys.executable, *command, "--port", str(port)], port) as started:
+        yield f"http://127.0.0.1:{port}", started.pid
 
 
 @pytest.fixture(scope="module")

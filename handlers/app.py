@@ -58,6 +58,7 @@ def create_app(settings: Settings, functions: tuple[str, ...] = FUNCTIONS) -> Fa
     log = _request_log(settings)
     app = _Application(title="derender", version=VLLM_VERSION, docs_url=None, redoc_url=None)
     app.state.request_log = log
+    app.state.loader = loader
 
     def post(path: str, endpoint: Endpoint, summary: str) -> None:
         async def handle(request: Request) -> Response:

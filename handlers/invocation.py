@@ -16,7 +16,7 @@ from mangum import Mangum
 from core.errors import ConfigurationError
 from handlers.app import create_app
 from handlers.logs import RequestLog, write_line
-from handlers.settings import PREFIX, Settings, settings_from_environ
+from handlers.settings import PREFIX, PREPARED, Settings, settings_from_environ
 
 # Lambda's limit on a buffered answer, as JSON, in bytes. Above it the gateway answers 502.
 MAX_RESPONSE_BYTES = 6_291_556
@@ -27,8 +27,6 @@ _DEFAULTS = {
     f"{PREFIX}MAX_RESPONSE_BYTES": str(MAX_RESPONSE_BYTES),
     f"{PREFIX}REQUEST_LOG": "all",
 }
-# How Lambda says that the environment is made ready before its first request is there.
-_PREPARED = ("snap-start", "provisioned-concurrency")
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
@@ -45,7 +43,7 @@ def lambda_handler(function: str) -> Handler:
     settings = settings_from_environ(environ)
     app = create_app(settings, functions=(function,))
     handler = _bounded(Mangum(app, lifespan="off"), settings)
-    if environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") in _PREPARED:
+    if environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") in PREPARED:
         from handlers.warming import warm_up  # an ordinary start loads what its first request needs, and no more
 
         _prepare(handler, app.state.request_log, lambda: warm_up(handler, function))

@@ -7,9 +7,9 @@ any HTTP server in the function.
 import os
 import sys
 
-from core.errors import ConfigurationError
+from core.errors import ConfigurationError, Unavailable
 from handlers.app import create_app
-from handlers.settings import PREFIX, settings_from_environ
+from handlers.settings import PREFIX, PREPARED, settings_from_environ
 
 try:
     _settings = settings_from_environ({f"{PREFIX}REQUEST_LOG": "all", **os.environ})
@@ -17,5 +17,11 @@ try:
         raise ConfigurationError(f"{PREFIX}ENGINE_URL must name at least one engine")
     # Loaded at import, which is Lambda's init phase; a request finds it ready.
     app = create_app(_settings, functions=("relay",))
+    if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") in PREPARED:
+        from handlers.relay_warming import warm_relay  # an ordinary start loads what its first request needs
+
+        warm_relay(app.state.loader.get())
+except Unavailable as exc:
+    sys.exit(f"derender: the model could not be loaded: this version would never be ready: {exc.reason}")
 except ConfigurationError as exc:
     sys.exit(f"derender: {exc}")  # one line; the server would print its own way to here before it

@@ -20,6 +20,8 @@ from core.model import ModelOptions
 from core.tokenizer import MODES
 
 PREFIX = "DERENDER_"
+# AWS_LAMBDA_INITIALIZATION_TYPE where an environment is made ready before its first request is there.
+PREPARED = ("snap-start", "provisioned-concurrency")
 # The settings that take one of a few words.
 CHOICES = {
     "stream_state": ("checkpoint", "replay"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -92,3 +95,58 @@ def test_a_model_in_s3_with_the_runtimes_own_boto3(
             monkeypatch.setenv(name, value)
         upload(parse_address("s3://models/q"), bundle_contents(FolderFiles(models_dir / "qwen3")))
         assert relay.invoke(event)["statusCode"] == 200
+
+
+SNAPSHOT = """
+import asyncio, json, os, sys
+sys.path.insert(0, os.getcwd())
+from handlers.relay import app
+import httpx
+from httpx import ASGITransport
+async def call_all(calls):
+    async with httpx.AsyncClient(transport=ASGITransport(app), base_url="http://relay") as client:
+        return [(await client.post(path, json=body)).text for path, body in calls]
+loaded = set(sys.modules)
+answers = asyncio.run(call_all(json.loads(sys.argv[1])))
+ours = sorted(name for name in set(sys.modules) - loaded if name.split(".")[0] in ("core", "handlers", "vllm", "tokenizers", "jinja2"))
+print(json.dumps([answers, ours]))
+"""
+CHAT = {"model": "qwen3", "messages": [{"role": "user", "content": "What is 2+2?"}]}
+
+
+def started_for_a_snapshot(
+    runtime: Runtime, folder: Path, settings: dict[str, str], calls: list[Any], **more: str
+) -> subprocess.CompletedProcess[str]:
+    environ = {**settings, "PYTHONPATH": str(runtime.packages), "PATH": os.environ["PATH"], **more}
+    command = [str(runtime.python), "-S", "-c", SNAPSHOT, json.dumps(calls)]
+    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("kind", ["snap-start", "on-demand"])
+def test_a_snapshot_holds_what_the_first_request_loads(
+    runtime: Runtime, artefact_of: BuildOf, demo_settings: dict[str, str], kind: str
+) -> None:
+    calls = [
+        ("/v1/chat/completions", {**CHAT, "stream": True}),
+        ("/v1/chat/completions", CHAT),
+        ("/v1/completions", {"model": "qwen3", "prompt": "Hello"}),
+    ]
+    folder = artefact_of("relay", runtime.target).unpacked()
+    done = started_for_a_snapshot(runtime, folder, demo_settings, calls, AWS_LAMBDA_INITIALIZATION_TYPE=kind)
+    assert done.returncode == 0, done.stderr
+    answers, late = json.loads(done.stdout.splitlines()[-1])
+    assert "data: [DONE]" in answers[0]
+    assert "2 + 2 = 4." in answers[1]
+    # An ordinary start leaves to the first request what it may not need.
+    assert bool(late) == (kind == "on-demand"), late
+
+
+def test_no_version_of_the_relay_is_published_without_its_model(
+    runtime: Runtime, artefact_of: BuildOf, demo_settings: dict[str, str], tmp_path: Path
+) -> None:
+    settings = {**demo_settings, "DERENDER_MODEL": "s3://models/p", "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"}
+    settings |= {**CREDENTIALS, "TMPDIR": str(tmp_path)}
+    folder = artefact_of("relay", runtime.target).unpacked()
+    done = started_for_a_snapshot(runtime, folder, settings, [], AWS_LAMBDA_INITIALIZATION_TYPE="snap-start")
+    assert done.returncode != 0
+    assert done.stderr.startswith("derender: the model could not be loaded")

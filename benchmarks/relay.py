@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -23,7 +22,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from benchmarks.setups import QWEN_TOOL_CHAT, ROOT, model_folder, tool_call_output
+from benchmarks.setups import QWEN_TOOL_CHAT, model_folder, tool_call_output
+from infra.servers import free_port, running
 
 TOKENS = 500
 ROUNDS = 5
@@ -122,25 +122,10 @@ def _read(address: str, body: dict[str, Any]) -> None:
 @contextmanager
 def _process(*arguments: str) -> Iterator[tuple[str, int]]:
     """One of the servers; its address and process id."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "benchmarks.relay", str(port), *arguments]
-    process = subprocess.Popen(command, cwd=ROOT)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                assert process.poll() is None, "a server did not start"
-                assert time.monotonic() < deadline, "a server did not start in time"
-                time.sleep(0.05)
+    with running(command, port) as process:
         yield f"http://127.0.0.1:{port}", process.pid
-    finally:
-        process.terminate()
-        process.wait(10)
 
 
 # -- the servers ------------------------------------------------------------------------------------
@@ -168,6 +153,12 @@ def _events() -> list[bytes]:
     return [*events, b"data: [DONE]\n\n"]
 
 
+async def _healthy(request: Any) -> Any:
+    from starlette.responses import Response
+
+    return Response()
+
+
 def _engine_app() -> Any:
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -184,7 +175,7 @@ def _engine_app() -> Any:
         await request.body()
         return StreamingResponse(play(), media_type="text/event-stream")
 
-    return Starlette(routes=[Route("/inference/v1/generate", generate, methods=["POST"])])
+    return Starlette(routes=[Route("/inference/v1/generate", generate, methods=["POST"]), Route("/health", _healthy)])
 
 
 def _proxy_app(engine: str) -> Any:
@@ -201,7 +192,7 @@ def _proxy_app(engine: str) -> Any:
         answer = await client.send(sent, stream=True)
         return StreamingResponse(answer.aiter_raw(), media_type="text/event-stream")
 
-    return Starlette(routes=[Route("/inference/v1/generate", generate, methods=["POST"])])
+    return Starlette(routes=[Route("/inference/v1/generate", generate, methods=["POST"]), Route("/health", _healthy)])
 
 
 def _relay_app(engine: str, folder: str, parsers: str) -> Any:

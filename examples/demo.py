@@ -12,7 +12,6 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 
-from examples.processes import started
+from examples.processes import started, wait_for_interrupt
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVICE, ENGINE = "http://127.0.0.1:8100", "http://127.0.0.1:8200"
@@ -155,11 +154,7 @@ def main() -> None:
             subprocess.run([python, f"examples/{example}"], cwd=ROOT, check=True)
         if keep:
             console.print(f"The service is on {SERVICE}, the engine on {ENGINE}; Ctrl-C stops both.")
-            try:
-                while True:
-                    time.sleep(3600)
-            except KeyboardInterrupt:
-                pass
+            wait_for_interrupt()
 
 
 if __name__ == "__main__":

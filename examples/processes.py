@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,3 +29,12 @@ def started(name: str, port: int, command: list[str], log: Path | None = None, s
             yield
     except NotStarted as exc:
         sys.exit(f"{name}: {exc}")
+
+
+def wait_for_interrupt() -> None:
+    """Returns at Ctrl-C."""
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        pass

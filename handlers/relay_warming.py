@@ -16,13 +16,12 @@ from core.relay.chat import ChatAnswer
 from core.relay.completions import CompletionAnswer
 from core.relay.request import RelayRequest, open_chat, open_completion
 from core.relay.whole import WholeAnswer
+from handlers.warming import CHAT, TOOL
 
-_CHAT = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}
-_TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
 _CHUNK = {"request_id": "w", "choices": [{"index": 0, "token_ids": [0, 1], "finish_reason": "stop"}]}
 _REQUESTS: tuple[tuple[Any, dict[str, Any]], ...] = (
-    (open_chat, {**_CHAT, "stream": True, "stream_options": {"include_usage": True}}),
-    (open_chat, {**_CHAT, "tools": [_TOOL], "stop": ["x"]}),
+    (open_chat, {**CHAT, "max_tokens": 2, "stream": True, "stream_options": {"include_usage": True}}),
+    (open_chat, {**CHAT, "max_tokens": 2, "tools": [TOOL], "stop": ["x"]}),
     (open_completion, {"prompt": "Hello", "max_tokens": 2}),
 )
 
@@ -42,5 +41,5 @@ def _answer(request: RelayRequest) -> None:
         whole.end()
     stream = ChatAnswer(request) if request.is_chat else CompletionAnswer(request)
     stream.begin()
-    stream.advance(0, GenerateChunk.model_validate(_CHUNK))
+    stream.advance(0, chunk)
     stream.end()

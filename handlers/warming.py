@@ -12,27 +12,27 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-_CHAT = {"messages": [{"role": "user", "content": "Hello"}]}
-_TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+CHAT = {"messages": [{"role": "user", "content": "Hello"}]}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
 _IDS = [0, 1]
 _WHOLE = {"request_id": "w", "choices": [{"index": 0, "token_ids": _IDS, "finish_reason": "stop"}]}
 _CHUNK = {"request_id": "w", "choices": [{"index": 0, "token_ids": _IDS}]}
 # A body that this deployment refuses is not a fault: it has loaded what it could.
 _BODIES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "render": [
-        ("/v1/chat/completions/render", _CHAT),
-        ("/v1/chat/completions/render", {**_CHAT, "tools": [_TOOL]}),
+        ("/v1/chat/completions/render", CHAT),
+        ("/v1/chat/completions/render", {**CHAT, "tools": [TOOL]}),
         ("/v1/completions/render", {"prompt": "Hello"}),
     ],
     "derender": [
-        ("/v1/chat/completions/derender", {"generate_response": _WHOLE, "chat_request": _CHAT}),
+        ("/v1/chat/completions/derender", {"generate_response": _WHOLE, "chat_request": CHAT}),
         (
             "/v1/chat/completions/derender",
             {
                 "stream": True,
                 "generate_chunk": _CHUNK,
                 "prompt_token_ids": _IDS,
-                "chat_request": {**_CHAT, "stream": True},
+                "chat_request": {**CHAT, "stream": True},
             },
         ),
         ("/v1/completions/derender", {"generate_responses": [_WHOLE]}),

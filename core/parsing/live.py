@@ -40,54 +40,29 @@ class LiveStream:
         shown all of them, as in vLLM. ``keep`` is how many characters of their
         text count, where a stop string cuts it (None: all).
         """
-        if self.parser.steps_by_token and token_ids:
-            return self._step_by_token(text_ids, token_ids, finish_reason, prompt_token_ids, keep)
-        return self._feed(text_ids, token_ids, finish_reason, prompt_token_ids, keep)[1:]
-
-    def _feed(
-        self,
-        text_ids: Sequence[int],
-        token_ids: list[int],
-        finish_reason: str | None,
-        prompt_token_ids: list[int] | None,
-        keep: int | None,
-    ) -> tuple[int, Any, str | None]:
-        """One step of vLLM's processor; how many characters the text has, the delta and the finish reason."""
-        text, self.window = detokenize(self.parser.tokenizer, text_ids, self.window, self.decode)
-        result = self.processor.step(text[:keep], token_ids, finish_reason, prompt_token_ids)
-        return len(text), result.delta, result.finish_reason
-
-    def _step_by_token(
-        self,
-        text_ids: Sequence[int],
-        token_ids: list[int],
-        finish_reason: str | None,
-        prompt_token_ids: list[int] | None,
-        keep: int | None,
-    ) -> tuple[Any, str | None]:
-        """The chunk as the engine would have sent it one token at a time, its deltas in one."""
+        by_token = self.parser.steps_by_token and bool(token_ids)
+        pieces: list[tuple[Sequence[int], list[int]]] = [(text_ids, token_ids)]
+        if by_token:
+            # As the engine would have sent them one at a time, the deltas in one.
+            pieces = [(text_ids[place : place + 1], [token_id]) for place, token_id in enumerate(token_ids)]
         deltas = []
-        last = len(token_ids) - 1
-        for place, token_id in enumerate(token_ids):
-            length, delta, finished = self._feed(
-                text_ids[place : place + 1],
-                [token_id],
-                finish_reason if place == last else None,
-                prompt_token_ids,
-                keep,
-            )
-            keep = None if keep is None else max(keep - length, 0)
-            if delta is not None:
-                deltas.append(delta)
-        return merge_deltas(deltas), finished
+        for number, (shown, ids) in enumerate(pieces, 1):
+            text, self.window = detokenize(self.parser.tokenizer, shown, self.window, self.decode)
+            ends = finish_reason if number == len(pieces) else None
+            result = self.processor.step(text[:keep], ids, ends, prompt_token_ids)
+            deltas.append(result.delta)
+            if keep is not None:
+                keep = max(keep - len(text), 0)
+        return merge_deltas(deltas) if by_token else result.delta, result.finish_reason
 
 
-def merge_deltas(deltas: Sequence[Any]) -> Any:
-    """vLLM's ``DeltaMessage`` that says what several say, one entry for each tool call; None for no delta.
+def merge_deltas(parts: Iterable[Any]) -> Any:
+    """vLLM's ``DeltaMessage`` that says what several say (None: nothing), one entry for each tool call; or None.
 
     One delta alone can have two entries of one call, too, which clients that
     count on one may read wrongly.
     """
+    deltas = [delta for delta in parts if delta is not None]
     if not deltas:
         return None
     merged = deltas[0].model_copy(update={"content": None, "reasoning": None, "tool_calls": []})

@@ -9,7 +9,7 @@ from core.derender.stream_call import OutputStream
 from core.protocol.engine import StreamChoice
 from core.relay.answer import AnswerStream
 from core.relay.choice import stream_call
-from core.relay.chunks import chat_choice, chat_chunk, content_chunk, role_chunk, usage
+from core.relay.chunks import chat_choice, chunk, content_chunk, role_chunk, usage
 from core.relay.request import RelayRequest
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class ChatAnswer(AnswerStream):
         if self._request.continuous_usage:
             reasoning = self._parsed[place].reasoning_tokens() if self._counts_reasoning else None
             counts = usage(self._request.prompt_tokens, self._choices[place].tokens, reasoning)
-        return chat_chunk(self._request, written, counts)
+        return chunk(self._request, [written], counts)
 
     def _reasoning_tokens(self) -> int | None:
         return sum(one.reasoning_tokens() for one in self._parsed.values()) if self._counts_reasoning else None

@@ -14,14 +14,14 @@ from core.relay.request import RelayRequest
 Json = dict[str, Any]
 
 
-def chat_chunk(request: RelayRequest, choice: Json, counts: Json | None) -> Json:
-    """A chunk of a chat stream with one choice; ``counts`` only where each chunk tells its usage."""
+def chunk(request: RelayRequest, choices: list[Json], counts: Json | None) -> Json:
+    """A chunk of a stream; ``counts`` only where it tells its usage."""
     body: Json = {
         "id": request.response_id,
-        "object": "chat.completion.chunk",
+        "object": "chat.completion.chunk" if request.is_chat else "text_completion",
         "created": request.created,
         "model": request.model_name,
-        "choices": [choice],
+        "choices": choices,
     }
     if counts is not None:
         body["usage"] = counts
@@ -32,13 +32,13 @@ def role_chunk(request: RelayRequest, index: int, counts: Json | None) -> Json:
     """The first chunk of a choice. It is where the prompt's ids stand, when they are asked for."""
     choice = {"index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
     ids = request.prompts[0]["token_ids"] if request.options.return_token_ids else None
-    return {**chat_chunk(request, choice, counts), "prompt_token_ids": ids, "prompt_text": None}
+    return {**chunk(request, [choice], counts), "prompt_token_ids": ids, "prompt_text": None}
 
 
 def content_chunk(request: RelayRequest, index: int, content: str, counts: Json | None) -> Json:
     """A chunk of content that is not the model's: what the request had echoed."""
     choice = {"index": index, "delta": {"content": content}, "logprobs": None, "finish_reason": None}
-    return chat_chunk(request, choice, counts)
+    return chunk(request, [choice], counts)
 
 
 def chat_choice(choice: Json) -> Json | None:
@@ -63,30 +63,9 @@ def chat_choice(choice: Json) -> Json | None:
     return body
 
 
-def completion_chunk(request: RelayRequest, choice: Json, counts: Json | None) -> Json:
-    """A chunk of a completions stream with one choice."""
-    body: Json = {
-        "id": request.response_id,
-        "object": "text_completion",
-        "created": request.created,
-        "model": request.model_name,
-        "choices": [choice],
-    }
-    if counts is not None:
-        body["usage"] = counts
-    return body
-
-
 def usage_chunk(request: RelayRequest, counts: Json, reported: Usage | None, metrics: Json | None) -> Json:
     """The last chunk: no choices, only the usage of all of them."""
-    body: Json = {
-        "id": request.response_id,
-        "object": "chat.completion.chunk" if request.is_chat else "text_completion",
-        "created": request.created,
-        "model": request.model_name,
-        "choices": [],
-        "usage": with_prompt_details(counts, reported),
-    }
+    body = chunk(request, [], with_prompt_details(counts, reported))
     if metrics is not None:
         body["metrics"] = metrics
     return body

@@ -8,7 +8,7 @@ from core.derender.plain_stream import CompletionStream
 from core.protocol.engine import StreamChoice
 from core.relay.answer import AnswerStream
 from core.relay.choice import stream_call
-from core.relay.chunks import completion_chunk, usage
+from core.relay.chunks import chunk, usage
 from core.relay.request import RelayRequest
 
 Json = dict[str, Any]
@@ -42,4 +42,4 @@ class CompletionAnswer(AnswerStream):
         counts = None
         if request.continuous_usage:
             counts = usage(len(token_ids), self._choices[place].tokens, None)
-        return completion_chunk(request, {**written, "index": place, "text": text}, counts)
+        return chunk(request, [{**written, "index": place, "text": text}], counts)

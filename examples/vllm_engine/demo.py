@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import openai
 from rich.console import Console
 from rich.markup import escape
 
-from examples.processes import require_free, started
+from examples.processes import require_free, started, wait_for_interrupt
 from infra.servers import answers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,11 +103,7 @@ def main() -> None:
         show(openai.OpenAI(base_url=f"{RELAY}/v1", api_key="none", timeout=120, max_retries=0), NAME)
         if options.keep:
             console.print(f"The relay is on {RELAY}, the engine on {ENGINE}; Ctrl-C stops both.")
-            try:
-                while True:
-                    time.sleep(3600)
-            except KeyboardInterrupt:
-                pass
+            wait_for_interrupt()
 
 
 if __name__ == "__main__":

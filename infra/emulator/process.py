@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from infra.emulator.runtime import Runtime
+from infra.servers import free_ports
 
 _INVOCATIONS = "/2015-03-31/functions/function/invocations"
 _START_SECONDS = 10.0
@@ -62,7 +63,7 @@ class Emulator:
     ) -> None:
         self._lock = threading.Lock()  # two events at the same time crash the emulator
         self._timeout = timeout
-        self.port, api_port, server_port = _free_ports(3)
+        self.port, api_port, server_port = free_ports(3)
         environ = _environ(runtime, folder, temporary, timeout)
         if handler.endswith(".sh"):
             environ |= _served(runtime, handler, server_port)
@@ -204,14 +205,3 @@ def _descendants(pid: int) -> list[int]:
         found += below
         waiting += below
     return found[::-1]
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return [item.getsockname()[1] for item in sockets]
-    finally:
-        for item in sockets:
-            item.close()

@@ -15,6 +15,8 @@ from typing import Any
 
 import uvicorn
 
+from infra.servers import free_port
+
 Asgi = Callable[..., Any]
 
 
@@ -52,9 +54,7 @@ def serving(app: Asgi, **options: Any) -> Iterator[str]:
 
 def free_address() -> str:
     """An address where nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> bool:

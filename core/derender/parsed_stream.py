@@ -8,6 +8,7 @@ from core.bounds import check_stream_length
 from core.derender.output import carried_fields, resolve_logprobs
 from core.derender.stream_call import StreamCall, check_chunks
 from core.errors import BadRequest, InvalidState, RequestError
+from core.json import Json
 from core.model import Model
 from core.parsing.chat_parser import ChatParser
 from core.parsing.checkpoint import CheckpointRefused
@@ -24,7 +25,6 @@ from core.state.window import read_window, window_fields
 from core.text.logprobs import advance_context
 from core.text.stop import drop_stop_token
 
-Json = dict[str, Any]
 MAX_KEPT_BYTES = 256 * 1024
 PROMPT_IDS_REQUIRED = (
     "prompt_token_ids is required when a tool or reasoning parser is configured. Without it parse_delta cannot "

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from core.derender.output import carried_fields, resolve_logprobs
 from core.derender.stream_call import StreamCall
 from core.errors import BadRequest
+from core.json import Json
 from core.model import Model
 from core.protocol import openai
 from core.protocol.derender import VLLM_FIELDS, StreamState
@@ -16,8 +15,6 @@ from core.state.window import read_window, window_fields
 from core.text.detokenizer import detokenize, seed_window
 from core.text.logprobs import advance_context, completion_logprobs, end_of_text
 from core.text.stop import StopReason, drop_stop_token
-
-Json = dict[str, Any]
 
 
 class PlainStream:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from core.bounds import check_chunk, check_count, check_state_ids
 from core.errors import BadRequest
+from core.json import Json
 from core.model import Model
 from core.protocol.derender import DerenderChatStreamRequest, DerenderCompletionStreamRequest, StreamState
 from core.protocol.engine import GenerateChunk, StreamChoice
@@ -24,7 +25,6 @@ STOP_STRINGS_IN_STREAM = (
     "stop strings are not supported by streaming derender because text already sent cannot be cut. "
     "Use non-streaming derender or output_mode=text on /inference/v1/generate which holds stop strings back."
 )
-Json = dict[str, Any]
 
 
 @dataclass

@@ -17,9 +17,9 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
 from core.errors import SchemaError
+from core.json import Json
 from core.protocol.engine import GenerateChunk, GenerateResponse
 
-JsonObject = dict[str, Any]
 # vLLM accepts a decode window of this many tokens; a real one holds a handful.
 MAX_WINDOW = 1024
 MAX_LOGPROB_CONTEXT = 4
@@ -99,7 +99,7 @@ class DerenderChatRequest(_Common):
     generate_response: GenerateResponse
     prompt_tokens: int | None = None
     prompt_token_ids: list[NonNegativeInt] | None = None
-    chat_request: JsonObject | None = None
+    chat_request: Json | None = None
 
 
 class DerenderCompletionRequest(_Common):
@@ -109,7 +109,7 @@ class DerenderCompletionRequest(_Common):
     generate_responses: list[GenerateResponse]
     prompt_tokens: list[int] | None = None
     prompt_token_ids: list[list[NonNegativeInt] | None] | None = None
-    completion_request: JsonObject | None = None
+    completion_request: Json | None = None
 
 
 class _StreamCommon(_Common):
@@ -136,13 +136,13 @@ class _StreamCommon(_Common):
 class DerenderChatStreamRequest(_StreamCommon):
     """One chunk of a chat stream."""
 
-    chat_request: JsonObject | None = None
+    chat_request: Json | None = None
 
 
 class DerenderCompletionStreamRequest(_StreamCommon):
     """One chunk of a completions stream."""
 
-    completion_request: JsonObject | None = None
+    completion_request: Json | None = None
 
 
 _Once = TypeVar("_Once", bound=BaseModel)

@@ -11,9 +11,8 @@ import secrets
 import time
 from typing import Any
 
+from core.json import Json
 from core.protocol.engine import GenerateChunk, GenerateResponse, Logprob, Metrics, Usage
-
-Json = dict[str, Any]
 
 
 def random_id() -> str:

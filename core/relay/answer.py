@@ -5,17 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from core.errors import RequestError
+from core.json import Json
 from core.protocol.engine import GenerateChunk, StreamChoice, Usage
 from core.protocol.openai import dump_metrics
 from core.relay.choice import RelayedChoice
 from core.relay.chunks import usage, usage_chunk
 from core.relay.errors import EngineError, EngineFailed, UnreadableOutput
 from core.relay.request import RelayRequest
-
-Json = dict[str, Any]
 
 
 class AnswerStream(ABC):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.derender.plain_stream import PlainChatStream
 from core.derender.stream_call import OutputStream
+from core.json import Json
 from core.protocol.engine import StreamChoice
 from core.relay.answer import AnswerStream
 from core.relay.choice import stream_call
@@ -14,8 +15,6 @@ from core.relay.request import RelayRequest
 
 if TYPE_CHECKING:
     from core.derender.parsed_stream import ParsedStream
-
-Json = dict[str, Any]
 
 
 class ChatAnswer(AnswerStream):

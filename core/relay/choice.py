@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from core.bounds import check_ids
 from core.derender.stream_call import StreamCall
@@ -13,8 +12,6 @@ from core.relay.errors import EngineFailed
 from core.relay.request import RelayRequest
 from core.relay.stop_strings import Release, StopStrings
 from core.text.detokenizer import seed_window
-
-Json = dict[str, Any]
 
 
 class RelayedChoice:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.json import Json
 from core.protocol.engine import Usage
 from core.relay.request import RelayRequest
-
-Json = dict[str, Any]
 
 
 def chunk(request: RelayRequest, choices: list[Json], counts: Json | None) -> Json:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from core.derender.plain_stream import CompletionStream
+from core.json import Json
 from core.protocol.engine import StreamChoice
 from core.relay.answer import AnswerStream
 from core.relay.choice import stream_call
 from core.relay.chunks import chunk, usage
 from core.relay.request import RelayRequest
-
-Json = dict[str, Any]
 
 
 class CompletionAnswer(AnswerStream):

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
+from core.json import Json
 from core.model import Model
 from core.protocol.engine import GenerateResponse, LogProb, Logprob, LogProbs, PositionLogProbs
 from core.relay.errors import EngineFailed
 from core.relay.request import RelayRequest
 from core.text.logprobs import chat_logprobs, completion_logprobs
 
-Json = dict[str, Any]
 PromptLogprobs = Sequence[Mapping[int, Logprob] | None]
 
 

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from core.derender.output import options_of_chat, options_of_completion
 from core.errors import BadRequest
+from core.json import Json
 from core.model import Model
 from core.protocol.openai import random_id
 from core.protocol.output_options import OutputOptions, chat_options
@@ -20,7 +21,6 @@ from core.relay.vocabulary import check_vocabulary, vocabulary_size
 from core.render.chat import render_chat
 from core.render.completions import render_completion
 
-Json = dict[str, Any]
 _FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 # vLLM's own default, which its render leaves out: an engine that is not told puts its own in.
 _DEFAULT_MAX_TOKENS = 16

@@ -7,10 +7,9 @@ is complete, the choice ends.
 
 from __future__ import annotations
 
-from typing import Any
-
 from core.derender.chat import derender_chat
 from core.derender.completions import derender_completion
+from core.json import Json
 from core.protocol.derender import DerenderChatRequest, DerenderCompletionRequest
 from core.protocol.engine import Choice, GenerateChunk, GenerateResponse, LogProbs, StreamChoice, Usage
 from core.relay.answer import reading
@@ -19,8 +18,6 @@ from core.relay.chunks import with_prompt_details
 from core.relay.echo import echo_prompts
 from core.relay.errors import EngineFailed
 from core.relay.request import RelayRequest
-
-Json = dict[str, Any]
 
 
 class WholeAnswer:

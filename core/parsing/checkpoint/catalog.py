@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from core.json import JsonValue
 from core.parsing.checkpoint import harmony, response_template, slots
 from core.parsing.checkpoint.errors import Misfit
 from core.parsing.checkpoint.kinds import (
@@ -27,7 +28,6 @@ from core.parsing.checkpoint.kinds import (
     TEXT,
     TEXT_SET,
     TEXTS,
-    Json,
     enumeration,
     list_of,
     one_of,
@@ -68,12 +68,12 @@ _COMPOSITION = frozenset(
 # -- the history count of an engine ---------------------------------------------------------------
 
 
-def _save_history(engine: Any, _request: Any) -> Json:
+def _save_history(engine: Any, _request: Any) -> JsonValue:
     # An engine has a stream state of its own and uses nothing else of it.
     return COUNT.save(engine._stream_state.history_tool_call_cnt)
 
 
-def _load_history(engine: Any, data: Json, _request: Any) -> None:
+def _load_history(engine: Any, data: JsonValue, _request: Any) -> None:
     engine._stream_state.history_tool_call_cnt = COUNT.load(data)
 
 
@@ -100,7 +100,7 @@ _SEQUENCES = (
 )
 
 
-def _save_sequences(parser: Any, _request: Any) -> Json:
+def _save_sequences(parser: Any, _request: Any) -> JsonValue:
     saved = []
     for name in ("expected_sequence", "expected_sequence_side"):
         sequence = getattr(parser, name)
@@ -111,7 +111,7 @@ def _save_sequences(parser: Any, _request: Any) -> Json:
     return saved
 
 
-def _load_sequences(parser: Any, data: Json, _request: Any) -> None:
+def _load_sequences(parser: Any, data: JsonValue, _request: Any) -> None:
     kind = one_of(_SEQUENCES)
     if type(data) is not list or len(data) != 2:
         raise Misfit("must be two sequences")

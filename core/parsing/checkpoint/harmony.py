@@ -16,8 +16,9 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
+from core.json import JsonValue
 from core.parsing.checkpoint.errors import Misfit
-from core.parsing.checkpoint.kinds import IDS, Json
+from core.parsing.checkpoint.kinds import IDS
 from core.parsing.checkpoint.layout import Special
 
 # Where the machine stands: not made yet, or between messages, in a header, in a message's text; the latter three with
@@ -62,7 +63,7 @@ def _tokens() -> _Tokens:
     return _Tokens(*(encoding.encode(text, allowed_special="all")[0] for text in texts))
 
 
-def _save(parser: Any, _request: Any) -> Json:
+def _save(parser: Any, _request: Any) -> JsonValue:
     """``[where, header, last tokens]`` in a text, else ``[where, tokens of the message, length of the header]``."""
     machine = parser._parser
     tokens = list(parser._current_message_tokens)
@@ -84,7 +85,7 @@ def _save(parser: Any, _request: Any) -> Json:
     return [where, IDS.save(tokens), len(header)]
 
 
-def _save_text(parser: Any, machine: Any, parsed: Json, tokens: list[int]) -> Json:
+def _save_text(parser: Any, machine: Any, parsed: JsonValue, tokens: list[int]) -> JsonValue:
     known = _tokens()
     # The first of them ends the header: what fails before it is not kept, and what follows is text.
     end = tokens.index(known.message) + 1 if known.message in tokens else 0
@@ -130,7 +131,7 @@ def _way(machine: Any) -> tuple[str | None, str | None]:
     return machine.current_channel, HarmonyParser._normalize_recipient(machine.current_recipient)
 
 
-def _header_of(parsed: Json, tokens: list[int], where: int) -> list[int]:
+def _header_of(parsed: JsonValue, tokens: list[int], where: int) -> list[int]:
     """The end of ``tokens`` that a machine understands as it did when it came to the text at hand."""
     starts = [0, *(i + 1 for i, token in enumerate(tokens) if token == _tokens().start)]
     for start in starts[: -_ODD_HEADERS - 1 : -1]:
@@ -168,7 +169,7 @@ def _machine(where: int, header: list[int], last: list[int] | None = None) -> An
     return machine if machine.state_data["state"] == _STATES[where] and not machine.messages else None
 
 
-def _load(parser: Any, data: Json, _request: Any) -> None:
+def _load(parser: Any, data: JsonValue, _request: Any) -> None:
     if type(data) is not list or len(data) != 3 or type(data[0]) is not int or not _UNTOUCHED <= data[0] <= _FIRST_TEXT:
         raise Misfit("must be the position in a harmony message")
     where = data[0]

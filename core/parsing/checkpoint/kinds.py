@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
+from core.json import JsonValue
 from core.parsing.checkpoint.errors import Misfit
-
-Json: TypeAlias = Any
-"""None, bool, int, float, str, or lists and string-keyed dicts of these."""
 
 # Some parsers create an entry for every index up to a stored one, so indexes are kept far below what could hurt.
 # A call takes a dozen tokens at the least: no answer holds more of them.
@@ -32,11 +30,11 @@ _MAX_CHARACTER = 0x10FFFF
 class Kind(NamedTuple):
     """How values of one place are saved and loaded."""
 
-    save: Callable[[Any], Json]
-    load: Callable[[Json], Any]
+    save: Callable[[Any], JsonValue]
+    load: Callable[[JsonValue], Any]
 
 
-def _save_bool(value: Any) -> Json:
+def _save_bool(value: Any) -> JsonValue:
     if value is True:
         return 1
     if value is False:
@@ -44,7 +42,7 @@ def _save_bool(value: Any) -> Json:
     raise Misfit("not a bool")
 
 
-def _load_bool(value: Json) -> Any:
+def _load_bool(value: JsonValue) -> Any:
     if type(value) is int and 0 <= value <= 1:
         return value == 1
     raise Misfit("must be 0 or 1")
@@ -72,11 +70,11 @@ class _Decoded:
 DECODED = _Decoded()
 
 
-def _save_decodable(value: Any) -> Json:
+def _save_decodable(value: Any) -> JsonValue:
     return 0 if value is DECODED else _text(value)
 
 
-def _load_decodable(value: Json) -> Any:
+def _load_decodable(value: JsonValue) -> Any:
     return DECODED if type(value) is int and value == 0 else _text(value)
 
 
@@ -103,10 +101,10 @@ def optional(kind: Kind) -> Kind:
     """``kind`` or None."""
     save, load = kind
 
-    def save_optional(value: Any) -> Json:
+    def save_optional(value: Any) -> JsonValue:
         return None if value is None else save(value)
 
-    def load_optional(value: Json) -> Any:
+    def load_optional(value: JsonValue) -> Any:
         return None if value is None else load(value)
 
     return Kind(save_optional, load_optional)
@@ -116,12 +114,12 @@ def list_of(kind: Kind) -> Kind:
     """A list whose items are all of ``kind``."""
     save, load = kind
 
-    def save_list(value: Any) -> Json:
+    def save_list(value: Any) -> JsonValue:
         if type(value) is not list:
             raise Misfit("not a list")
         return [save(item) for item in value]
 
-    def load_list(value: Json) -> Any:
+    def load_list(value: JsonValue) -> Any:
         if type(value) is not list:
             raise Misfit("must be a list")
         return [load(item) for item in value]
@@ -133,12 +131,12 @@ def record(**kinds: Kind) -> Kind:
     """A dict with exactly these keys, saved as the list of its values."""
     names = list(kinds)
 
-    def save_record(value: Any) -> Json:
+    def save_record(value: Any) -> JsonValue:
         if type(value) is not dict or len(value) != len(names):
             raise Misfit("not a record of the known form")
         return [kinds[name].save(value.get(name)) for name in names]
 
-    def load_record(value: Json) -> Any:
+    def load_record(value: JsonValue) -> Any:
         if type(value) is not list or len(value) != len(names):
             raise Misfit(f"must be a list of {len(names)}")
         return {name: kinds[name].load(item) for name, item in zip(names, value, strict=True)}
@@ -150,12 +148,12 @@ def enumeration(kind: type[enum.Enum]) -> Kind:
     """A member of ``kind``, saved as its position."""
     members = list(kind)
 
-    def save_member(value: Any) -> Json:
+    def save_member(value: Any) -> JsonValue:
         if type(value) is not kind:
             raise Misfit(f"not a {kind.__name__}")
         return members.index(value)
 
-    def load_member(value: Json) -> Any:
+    def load_member(value: JsonValue) -> Any:
         if type(value) is int and 0 <= value < len(members):
             return members[value]
         raise Misfit(f"must be an integer from 0 to {len(members) - 1}")
@@ -163,7 +161,7 @@ def enumeration(kind: type[enum.Enum]) -> Kind:
     return Kind(save_member, load_member)
 
 
-def _save_ids(value: Any) -> Json:
+def _save_ids(value: Any) -> JsonValue:
     if type(value) is not list:
         raise Misfit("not a list of ids")
     if any(type(i) is not int or not 0 <= i <= MAX_TOKEN_ID for i in value):
@@ -173,7 +171,7 @@ def _save_ids(value: Any) -> Json:
     return list(value)
 
 
-def _load_ids(value: Json) -> Any:
+def _load_ids(value: JsonValue) -> Any:
     if type(value) is str:
         return list(map(ord, value))
     if type(value) is list and all(type(i) is int and 0 <= i <= MAX_TOKEN_ID for i in value):
@@ -181,23 +179,23 @@ def _load_ids(value: Json) -> Any:
     raise Misfit("must be a list of token ids")
 
 
-def _save_id_tuple(value: Any) -> Json:
+def _save_id_tuple(value: Any) -> JsonValue:
     if type(value) is not tuple:
         raise Misfit("not a tuple of ids")
     return _save_ids(list(value))
 
 
-def _load_id_tuple(value: Json) -> Any:
+def _load_id_tuple(value: JsonValue) -> Any:
     return tuple(_load_ids(value))
 
 
-def _save_text_set(value: Any) -> Json:
+def _save_text_set(value: Any) -> JsonValue:
     if type(value) is not set:
         raise Misfit("not a set")
     return sorted(_text(item) for item in value)
 
 
-def _load_text_set(value: Json) -> Any:
+def _load_text_set(value: JsonValue) -> Any:
     if type(value) is not list:
         raise Misfit("must be a list of strings")
     return {_text(item) for item in value}
@@ -216,7 +214,7 @@ HELD = short_text(65536)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-def _save_json(value: Any) -> Json:
+def _save_json(value: Any) -> JsonValue:
     # A parser may change its value in place later, and what is saved must not follow: containers are copied.
     kind = type(value)
     if kind in _SCALARS:
@@ -230,17 +228,17 @@ def _save_json(value: Any) -> Json:
     raise Misfit(f"holds a {kind.__name__}")
 
 
-def _load_json_dict(value: Json) -> Any:
+def _load_json_dict(value: JsonValue) -> Any:
     if type(value) is dict:
         return value
     raise Misfit("must be an object")
 
 
-def _save_json_dict(value: Any) -> Json:
+def _save_json_dict(value: Any) -> JsonValue:
     return _save_json(_load_json_dict(value))
 
 
-def _load_json(value: Json) -> Any:
+def _load_json(value: JsonValue) -> Any:
     return value
 
 
@@ -252,12 +250,12 @@ JSON_DICT = Kind(_save_json_dict, _load_json_dict)
 def one_of(values: Sequence[str]) -> Kind:
     """One of a few strings, saved as its position."""
 
-    def save_choice(value: Any) -> Json:
+    def save_choice(value: Any) -> JsonValue:
         if value in values:
             return values.index(value)
         raise Misfit("not one of the known values")
 
-    def load_choice(value: Json) -> Any:
+    def load_choice(value: JsonValue) -> Any:
         if type(value) is int and 0 <= value < len(values):
             return values[value]
         raise Misfit(f"must be an integer from 0 to {len(values) - 1}")

@@ -16,8 +16,9 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from core.json import JsonValue
 from core.parsing.checkpoint.errors import CheckpointRefused, InvalidCheckpoint, Misfit
-from core.parsing.checkpoint.kinds import Json, Kind
+from core.parsing.checkpoint.kinds import Kind
 
 Changes = dict[int, dict[str, Any]]
 """``id`` of an object -> attribute -> the value to save in the place of the real one (``carried``)."""
@@ -30,8 +31,8 @@ class Special(NamedTuple):
     :class:`Misfit`; ``load`` changes the object.
     """
 
-    save: Callable[[Any, Any], Json]
-    load: Callable[[Any, Json, Any], None]
+    save: Callable[[Any, Any], JsonValue]
+    load: Callable[[Any, JsonValue, Any], None]
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,13 @@ def walk(root: Any) -> Iterator[tuple[Any, Layout]]:
                 stack.append(child)
 
 
-def save(root: Any, request: Any, changes: Changes) -> list[Json]:
+def save(root: Any, request: Any, changes: Changes) -> list[JsonValue]:
     """The state of a tree as plain data.
 
     Raises:
         CheckpointRefused: something in it is not of the known kind.
     """
-    saved: list[Json] = []
+    saved: list[JsonValue] = []
     add = saved.append
     for part, layout in walk(root):
         values: Any = layout.read(part)
@@ -154,7 +155,7 @@ def save(root: Any, request: Any, changes: Changes) -> list[Json]:
     return saved
 
 
-def load(root: Any, request: Any, saved: list[Json]) -> None:
+def load(root: Any, request: Any, saved: list[JsonValue]) -> None:
     """Set a fresh tree to a saved state.
 
     Raises:

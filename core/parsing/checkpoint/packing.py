@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import orjson
 
+from core.json import JsonValue
 from core.parsing.checkpoint.errors import InvalidCheckpoint
-from core.parsing.checkpoint.kinds import Json
 from core.parsing.checkpoint.sharing import is_common, share, unshare
 from core.parsing.checkpoint.state import Plain
 
@@ -83,7 +83,7 @@ def _allowance(packed: int) -> int:
     return _FREE_BYTES + _MAX_RATIO * packed
 
 
-def _dump(value: Json) -> tuple[bytes, bool]:
+def _dump(value: JsonValue) -> tuple[bytes, bool]:
     if is_common(value):
         try:
             return orjson.dumps(value), False
@@ -93,7 +93,7 @@ def _dump(value: Json) -> tuple[bytes, bool]:
     return text.encode("utf-8", "surrogatepass"), True
 
 
-def _load(raw: bytes, exotic: bool) -> Json:
+def _load(raw: bytes, exotic: bool) -> JsonValue:
     return json.loads(raw.decode("utf-8", "surrogatepass")) if exotic else orjson.loads(raw)
 
 

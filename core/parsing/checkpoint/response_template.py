@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from core.json import JsonValue
 from core.parsing.checkpoint.errors import Misfit
 from core.parsing.checkpoint.kinds import (
     BOOL,
     COUNT,
     INDEX,
     TEXT,
-    Json,
     Kind,
     list_of,
     optional,
@@ -39,7 +39,7 @@ _CAPTURES = list_of(list_of(TEXT))
 _STREAMED_FIELDS = frozenset({"thinking", "content"})
 
 
-def _save(parser: Any, _request: Any) -> Json:
+def _save(parser: Any, _request: Any) -> JsonValue:
     prompt_known = BOOL.save(parser._prompt_token_ids is not None)
     stream = parser._stream
     if stream is None:
@@ -77,7 +77,7 @@ def _done_with(machine: Any, template: Any) -> int:
     return int(max(machine._pos - 2 * longest, 0))
 
 
-def _load(parser: Any, data: Json, request: Any) -> None:
+def _load(parser: Any, data: JsonValue, request: Any) -> None:
     if type(data) is not list or len(data) not in (2, 5):
         raise Misfit("must be the position in a response template")
     if BOOL.load(data[0]):
@@ -108,7 +108,7 @@ def _load(parser: Any, data: Json, request: Any) -> None:
     parser._stream = stream
 
 
-def _set(part: Any, kinds: Mapping[str, Kind], data: Json) -> None:
+def _set(part: Any, kinds: Mapping[str, Kind], data: JsonValue) -> None:
     if type(data) is not list or len(data) != len(kinds):
         raise Misfit(f"must be a list of {len(kinds)}")
     for (name, kind), value in zip(kinds.items(), data, strict=True):

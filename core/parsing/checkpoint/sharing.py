@@ -20,8 +20,8 @@ from typing import Any
 
 import orjson
 
+from core.json import JsonValue
 from core.parsing.checkpoint.errors import InvalidCheckpoint
-from core.parsing.checkpoint.kinds import Json
 from core.parsing.checkpoint.open_string import between_escapes
 
 # Shorter texts and parts are left to the compressor.
@@ -31,7 +31,7 @@ _PROBE = 32
 _FROM_END = 96
 
 
-def share(data: Json) -> Json:
+def share(data: JsonValue) -> JsonValue:
     """``data`` in its shared form. Changes nothing."""
     texts: list[tuple[list[Any], str]] = []
     _find_texts(data, [], texts)
@@ -49,7 +49,7 @@ def share(data: Json) -> Json:
     return [data, base_path, parts]
 
 
-def unshare(shared: Json, max_length: int) -> list[Json]:
+def unshare(shared: JsonValue, max_length: int) -> list[JsonValue]:
     """The data of a shared form, whose parts are ``max_length`` characters at the most.
 
     Raises:
@@ -57,7 +57,7 @@ def unshare(shared: Json, max_length: int) -> list[Json]:
     """
     if type(shared) is not list or len(shared) not in (1, 3) or type(shared[0]) is not list:
         raise InvalidCheckpoint("it holds no snapshot")
-    data: list[Json] = shared[0]
+    data: list[JsonValue] = shared[0]
     if len(shared) == 1:
         return data
     room = max_length
@@ -81,7 +81,7 @@ def unshare(shared: Json, max_length: int) -> list[Json]:
     return data
 
 
-def is_common(value: Json) -> bool:
+def is_common(value: JsonValue) -> bool:
     """Whether ``value`` is free of numbers that JSON does not have."""
     kind = type(value)
     if kind is float:
@@ -91,7 +91,7 @@ def is_common(value: Json) -> bool:
     return all(map(is_common, value.values())) if kind is dict else True
 
 
-def _find_texts(value: Json, path: list[Any], texts: list[tuple[list[Any], str]]) -> None:
+def _find_texts(value: JsonValue, path: list[Any], texts: list[tuple[list[Any], str]]) -> None:
     pairs = value.items() if type(value) is dict else enumerate(value)
     for key, item in pairs:
         kind = type(item)
@@ -161,7 +161,7 @@ def _unescaped(written: str) -> str:
     return text
 
 
-def _copy(value: Json) -> Json:
+def _copy(value: JsonValue) -> JsonValue:
     if type(value) is list:
         return [_copy(item) for item in value]
     if type(value) is dict:
@@ -169,7 +169,7 @@ def _copy(value: Json) -> Json:
     return value
 
 
-def _at(value: Json, path: Json) -> Json:
+def _at(value: JsonValue, path: JsonValue) -> JsonValue:
     for key in path:
         # A list takes only an index within it, a dict only a key that it has.
         if type(value) is list:

@@ -11,8 +11,9 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from core.json import JsonValue
 from core.parsing.checkpoint.errors import Misfit
-from core.parsing.checkpoint.kinds import BOOL, COUNT, MAX_CALLS, TEXT, TEXT_SET, Json, Kind, optional
+from core.parsing.checkpoint.kinds import BOOL, COUNT, MAX_CALLS, TEXT, TEXT_SET, Kind, optional
 from core.parsing.checkpoint.layout import Special
 
 # These engines look through the arguments of all calls (``_convert_args``).
@@ -57,7 +58,7 @@ def _cells(function: Any, extender: _Extender) -> dict[str, Any]:
     return {name: cells[name] for name in extender.variables}
 
 
-def _save_extender(engine: Any, function: Any) -> Json:
+def _save_extender(engine: Any, function: Any) -> JsonValue:
     if function is None:
         return None
     factory, extender = _factory(engine)
@@ -68,7 +69,7 @@ def _save_extender(engine: Any, function: Any) -> Json:
     return [kind.save(cells[name].cell_contents) for name, kind in extender.variables.items()]
 
 
-def _load_extender(engine: Any, data: Json) -> Any:
+def _load_extender(engine: Any, data: JsonValue) -> Any:
     if data is None:
         return None
     factory, extender = _factory(engine)
@@ -83,7 +84,7 @@ def _load_extender(engine: Any, data: Json) -> Any:
     return function
 
 
-def _save_slots(engine: Any, _request: Any) -> Json:
+def _save_slots(engine: Any, _request: Any) -> JsonValue:
     slots = engine._tool_slots
     if type(slots) is not list or len(slots) > MAX_CALLS:
         raise Misfit("holds more tool calls than can be carried")
@@ -96,7 +97,7 @@ def _save_slots(engine: Any, _request: Any) -> Json:
     ]
 
 
-def _save_slot(engine: Any, slot: Any, reads_raw: bool) -> Json:
+def _save_slot(engine: Any, slot: Any, reads_raw: bool) -> JsonValue:
     announced = slot.name_sent
     converts = engine._arg_converter is not None
     return [
@@ -112,7 +113,7 @@ def _save_slot(engine: Any, slot: Any, reads_raw: bool) -> Json:
     ]
 
 
-def _load_slots(engine: Any, data: Json, _request: Any) -> None:
+def _load_slots(engine: Any, data: JsonValue, _request: Any) -> None:
     if type(data) is not list or len(data) > MAX_CALLS:
         raise Misfit("must be a list of tool calls")
     if not data:
@@ -122,7 +123,7 @@ def _load_slots(engine: Any, data: Json, _request: Any) -> None:
     engine._tool_slots = [_load_slot(engine, ToolCallSlot(), item) for item in data]
 
 
-def _load_slot(engine: Any, slot: Any, data: Json) -> Any:
+def _load_slot(engine: Any, slot: Any, data: JsonValue) -> Any:
     if type(data) is int and data == 0:
         return slot
     if type(data) is not list or len(data) != 8:
@@ -144,11 +145,11 @@ def _load_slot(engine: Any, slot: Any, data: Json) -> Any:
 SLOTS = Special(_save_slots, _load_slots)
 
 
-def _save_terminals(scanner: Any, _request: Any) -> Json:
+def _save_terminals(scanner: Any, _request: Any) -> JsonValue:
     return [[TEXT.save(t.terminal), COUNT.save(t.token_id), TEXT.save(t.text)] for t in scanner._deferred_terminals]
 
 
-def _load_terminals(scanner: Any, data: Json, _request: Any) -> None:
+def _load_terminals(scanner: Any, data: JsonValue, _request: Any) -> None:
     if type(data) is not list:
         raise Misfit("must be a list of terminals")
     if not data:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from core.json import JsonValue
 from core.parsing.checkpoint.carried import changes_of
 from core.parsing.checkpoint.errors import CheckpointRefused, InvalidCheckpoint
-from core.parsing.checkpoint.kinds import DECODED, Json
+from core.parsing.checkpoint.kinds import DECODED
 from core.parsing.checkpoint.layout import load, save, walk
 
-Plain: TypeAlias = list[Json]
+Plain: TypeAlias = list[JsonValue]
 """A snapshot: JSON values only."""
 
 # Raised whenever the meaning of the data changes: data of another version is refused.

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from benchmarks.setups import PATH_CHAT, QWEN_TOOL_CHAT, gateway_event, lambda_handler, model_folder, tool_call_output
 from benchmarks.timing import best_of
 from handlers.app import create_app
+from handlers.derender_endpoints import DERENDER
 from handlers.settings import Settings
 
 TOKENS = 2000
@@ -40,7 +41,7 @@ def run() -> list[dict[str, Any]]:
             body["chat_request"] = QWEN_TOOL_REQUEST
         raw = json.dumps(body)
         settings = Settings(model=str(folder), served_model_name=("m",), **parser)
-        handler = lambda_handler(create_app(settings, functions=("derender",)))
+        handler = lambda_handler(create_app(settings, DERENDER))
         event = gateway_event(PATH_CHAT, raw)
         answer = handler(event, None)
         assert answer["statusCode"] == 200, answer["body"][:400]

@@ -31,6 +31,7 @@ from benchmarks.streaming import chunk_bodies, parsers
 from core.bundle.folder import FolderFiles
 from core.tokenizer import load_tokenizer
 from handlers.app import create_app
+from handlers.derender_endpoints import DERENDER
 from handlers.settings import Settings
 
 SECONDS = 8.0
@@ -162,7 +163,7 @@ def _chunks() -> tuple[str, Parts, Handler, list[Json]]:
     prompt = tokenizer.encode(setup.prompt, add_special_tokens=False)
     ids = output(setup, tokenizer, TOKENS)[:TOKENS]
     settings = Settings(model=str(folder), served_model_name=("m",), **parsers(setup))
-    handler = lambda_handler(create_app(settings, functions=("derender",)))
+    handler = lambda_handler(create_app(settings, DERENDER))
     state, events = None, []
     for body in chunk_bodies(prompt, ids, carry=False):
         event = gateway_event(PATH_CHAT, json.dumps({**body, "stream_state": state}))

@@ -196,11 +196,11 @@ def _proxy_app(engine: str) -> Any:
 
 
 def _relay_app(engine: str, folder: str, parsers: str) -> Any:
-    from handlers.app import create_app
+    from handlers.server import server_app
     from handlers.settings import Settings
 
     settings = Settings(model=folder, served_model_name=("m",), engine_url=(engine,), **json.loads(parsers))
-    return create_app(settings)
+    return server_app(settings)
 
 
 def main() -> None:

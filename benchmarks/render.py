@@ -27,6 +27,7 @@ from benchmarks import peers
 from benchmarks.chats import characters_for, chat
 from benchmarks.setups import Handler, gateway_event, lambda_handler, model_folder
 from handlers.app import create_app
+from handlers.render_endpoints import RENDER
 from handlers.settings import Settings
 
 PATH = "/v1/chat/completions/render"
@@ -40,7 +41,7 @@ Json = dict[str, Any]
 def handler_of(folder: Path) -> Handler:
     """The render function as Lambda calls it."""
     settings = Settings(model=str(folder), served_model_name=("m",))
-    return lambda_handler(create_app(settings, functions=("render",)))
+    return lambda_handler(create_app(settings, RENDER))
 
 
 def answer_of(handler: Handler, body: bytes) -> Json:

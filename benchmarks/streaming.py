@@ -23,6 +23,7 @@ from benchmarks.setups import PATH_CHAT, gateway_event, lambda_handler, model_fo
 from core.bundle.folder import FolderFiles
 from core.tokenizer import load_tokenizer
 from handlers.app import create_app
+from handlers.derender_endpoints import DERENDER
 from handlers.settings import Settings
 
 # vLLM's own total is measured for these lengths and setups; elsewhere only its last chunks.
@@ -148,7 +149,7 @@ def _json_size(value: Any) -> int:
 def _handler_cpu(setup: Setup, folder: str, prompt: Sequence[int], ids: Sequence[int]) -> float:
     """Milliseconds of CPU for one chunk at the end of the stream, in process, API Gateway event to response."""
     settings = Settings(model=folder, served_model_name=("m",), **parsers(setup))
-    handler = lambda_handler(create_app(settings, functions=("derender",)))
+    handler = lambda_handler(create_app(settings, DERENDER))
     state, times = None, []
     for body in chunk_bodies(prompt, ids, carry=False):
         event = gateway_event(PATH_CHAT, json.dumps({**body, "stream_state": state}))

@@ -6,6 +6,7 @@
         ├── BadRequest            400, "BadRequestError": understood, and refused
         │   └── InvalidState      400: a stream_state that does not add up
         ├── SchemaError           400, "Bad Request": the body is not of the documented form
+        ├── Unauthorized          401, "AuthenticationError": no key of the service
         ├── ModelNotFound         404, "NotFoundError"
         ├── PayloadTooLarge       413
         └── Unavailable           503: the model is not there (yet)
@@ -62,6 +63,13 @@ class SchemaError(RequestError):
     """The body is not JSON or not of the documented form."""
 
     type: ClassVar[str] = "Bad Request"
+
+
+class Unauthorized(RequestError):
+    """The request has no key that the service knows."""
+
+    status: ClassVar[int] = 401
+    type: ClassVar[str] = "AuthenticationError"
 
 
 class ModelNotFound(RequestError):

@@ -1,50 +1,48 @@
-"""The FastAPI application: routes, and nothing else that an endpoint function does not do.
+"""The FastAPI application, composed of the routers that an entry imports.
 
 Endpoints are ``async def`` and validate the raw body once (a sync endpoint
 costs a thread hop, a parsed-first body a second validation; see
-``docs/performance.md``). One application serves everything when run as a
-server; a Lambda function asks for its own part of the routes.
+``docs/performance.md``). Every application has the routes by which it is
+watched as well: health, models and version.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from core.errors import RequestError, Unavailable
-from core.model import VLLM_VERSION, Model
+from core.model import VLLM_VERSION
 from handlers.body import read_body
 from handlers.loading import ModelLoader
 from handlers.logs import RequestLog, write_fault, write_line
 from handlers.responses import error_response, internal_error, json_response
+from handlers.routing import Route, Router
 from handlers.settings import Settings
 from handlers.sse import EventStream
 
-Endpoint = Callable[[Model, bytes, Request], Any]
-FUNCTIONS = ("render", "derender", "relay")
-
 
 class _Application(FastAPI):
+    def __init__(self, routers: Sequence[Router]) -> None:
+        super().__init__(
+            title="derender", version=VLLM_VERSION, docs_url=None, redoc_url=None, lifespan=_closing(routers)
+        )
+        self._post_routes = [route for router in routers for route in router.routes]
+
     def openapi(self) -> dict[str, Any]:
         from handlers.openapi import openapi_document  # only a reader of the document pays for it
 
-        return openapi_document(self)
+        return openapi_document(self, self._post_routes)
 
 
-def create_app(settings: Settings, functions: tuple[str, ...] = FUNCTIONS) -> FastAPI:
-    """The application of one deployment, with the model loaded.
-
-    Parameters
-    ----------
-    functions:
-        Which functions' routes to serve: ``"render"``, ``"derender"``, and
-        ``"relay"``, which has some only where an engine is configured.
+def create_app(settings: Settings, *routers: Router) -> FastAPI:
+    """The application of one deployment, with the model loaded, that serves ``routers``.
 
     Raises:
         ConfigurationError: the settings or the model cannot work.
@@ -52,65 +50,46 @@ def create_app(settings: Settings, functions: tuple[str, ...] = FUNCTIONS) -> Fa
     # vLLM's own loggers quote what a parser or a template could not read, that is outputs and prompts: they are
     # silent unless the operator asks for them by vLLM's own variable.
     logging.getLogger("vllm").setLevel(settings.environ.get("VLLM_LOGGING_LEVEL") or logging.CRITICAL)
-    relays = "relay" in functions and bool(settings.engine_url)
-    loader = ModelLoader(settings, encodes="render" in functions or relays)
+    loader = ModelLoader(settings, encodes=any(router.encodes for router in routers))
     loader.load()
     log = _request_log(settings)
-    app = _Application(title="derender", version=VLLM_VERSION, docs_url=None, redoc_url=None)
+    app = _Application(routers)
     app.state.request_log = log
     app.state.loader = loader
-
-    def post(path: str, endpoint: Endpoint, summary: str) -> None:
-        async def handle(request: Request) -> Response:
-            body = await read_body(request, settings.max_body_bytes)
-            return json_response(endpoint(loader.get(), body, request))
-
-        app.add_api_route(path, _guarded(handle, path, log), methods=["POST"], name=summary)
-
-    if "derender" in functions:
-        from handlers import derender_endpoints
-
-        post("/v1/chat/completions/derender", derender_endpoints.chat, "Derender chat")
-        post("/v1/completions/derender", derender_endpoints.completions, "Derender completions")
-        post("/detokenize", derender_endpoints.detokenize, "Detokenize")
-    if "render" in functions:
-        from handlers import render_endpoints
-
-        post("/v1/chat/completions/render", render_endpoints.chat, "Render chat")
-        post("/v1/completions/render", render_endpoints.completions, "Render completions")
-        post("/tokenize", render_endpoints.tokenize, "Tokenize")
-    if relays:
-        _add_relay(app, loader, settings, log)
+    for router in routers:
+        for route in router.routes:
+            handle = _handler(route, loader, settings.max_body_bytes)
+            app.add_api_route(route.path, _guarded(handle, route.path, log), methods=["POST"], name=route.name)
     if settings.api_key:
-        from handlers.relay_keys import BearerKeys
+        from handlers.auth import BearerKeys
 
         app.add_middleware(BearerKeys, keys=settings.api_key)
     _add_service_routes(app, loader)
     return app
 
 
-def _add_relay(app: FastAPI, loader: ModelLoader, settings: Settings, log: RequestLog | None) -> None:
-    from handlers.relay_endpoints import Relay  # httpx: only a deployment with an engine has a use for it
+def _handler(route: Route, loader: ModelLoader, max_body_bytes: int) -> Callable[[Request], Awaitable[Response]]:
+    endpoint = route.endpoint
 
-    relay = Relay(settings)
+    async def handle(request: Request) -> Response:
+        body = await read_body(request, max_body_bytes)
+        return await endpoint(loader.get(), body, request)
 
-    async def chat(request: Request) -> Response:
-        return await relay.chat(loader.get(), await read_body(request, settings.max_body_bytes), request)
+    return handle
 
-    async def completions(request: Request) -> Response:
-        return await relay.completions(loader.get(), await read_body(request, settings.max_body_bytes), request)
+
+def _closing(routers: Sequence[Router]) -> Any:
+    """The life of an application: what its routers hold is given back at its end, the last first."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        yield
-        await relay.close()
+        async with AsyncExitStack() as stack:
+            for router in routers:
+                if router.close is not None:
+                    stack.push_async_callback(router.close)
+            yield
 
-    for path, endpoint, summary in (
-        ("/v1/chat/completions", chat, "Chat"),
-        ("/v1/completions", completions, "Completions"),
-    ):
-        app.add_api_route(path, _guarded(endpoint, path, log), methods=["POST"], name=summary)
-    app.router.lifespan_context = lifespan
+    return lifespan
 
 
 def _request_log(settings: Settings) -> RequestLog | None:

@@ -20,7 +20,8 @@ from core.protocol.derender import (
     parse_derender,
     schema_error,
 )
-from handlers.logs import Work, count
+from handlers.metrics import Work, count
+from handlers.routing import Route, Router, json_endpoint
 
 
 class DetokenizeRequest(BaseModel):
@@ -51,7 +52,7 @@ def detokenize(model: Model, body: bytes, request: Request) -> dict[str, Any]:
         parsed = DetokenizeRequest.model_validate_json(body)
     except ValidationError as exc:
         raise schema_error(exc) from exc
-    count(request, Work(tokens_in=len(parsed.tokens)))
+    count(request, Work(completion_tokens=len(parsed.tokens)))
     model.resolve_name(parsed.model)
     try:
         return {"prompt": model.tokenizer.decode(parsed.tokens)}
@@ -69,6 +70,26 @@ def _work(
     if isinstance(parsed, DerenderChatStreamRequest | DerenderCompletionStreamRequest):
         chunks = parsed.chunks
         ids = sum(len(choice.token_ids or ()) for chunk in chunks for choice in chunk.choices)
-        return Work(tokens_in=ids, chunks=len(chunks))
+        return Work(completion_tokens=ids, chunks=len(chunks))
     responses = [parsed.generate_response] if isinstance(parsed, DerenderChatRequest) else parsed.generate_responses
-    return Work(tokens_in=sum(len(choice.token_ids or ()) for answer in responses for choice in answer.choices))
+    return Work(completion_tokens=sum(len(choice.token_ids or ()) for answer in responses for choice in answer.choices))
+
+
+DERENDER = Router(
+    routes=(
+        Route(
+            "/v1/chat/completions/derender",
+            "Derender chat",
+            json_endpoint(chat),
+            forms=lambda: (DerenderChatRequest, DerenderChatStreamRequest),
+        ),
+        Route(
+            "/v1/completions/derender",
+            "Derender completions",
+            json_endpoint(completions),
+            forms=lambda: (DerenderCompletionRequest, DerenderCompletionStreamRequest),
+        ),
+        Route("/detokenize", "Detokenize", json_endpoint(detokenize), forms=lambda: (DetokenizeRequest,)),
+    ),
+    encodes=False,
+)

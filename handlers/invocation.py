@@ -16,6 +16,7 @@ from mangum import Mangum
 from core.errors import ConfigurationError
 from handlers.app import create_app
 from handlers.logs import RequestLog, write_line
+from handlers.routing import Router
 from handlers.settings import PREFIX, PREPARED, Settings, settings_from_environ
 
 # Lambda's limit on a buffered answer, as JSON, in bytes. Above it the gateway answers 502.
@@ -31,8 +32,8 @@ _DEFAULTS = {
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 
-def lambda_handler(function: str) -> Handler:
-    """The handler of one function, with its model loaded.
+def lambda_handler(router: Router) -> Handler:
+    """The handler of the function that serves ``router``, with its model loaded.
 
     Raises:
         ConfigurationError: the settings or the model cannot work; with SnapStart
@@ -41,12 +42,12 @@ def lambda_handler(function: str) -> Handler:
     """
     environ = {**_DEFAULTS, **{name: value for name, value in os.environ.items() if value}}
     settings = settings_from_environ(environ)
-    app = create_app(settings, functions=(function,))
+    app = create_app(settings, router)
     handler = _bounded(Mangum(app, lifespan="off"), settings)
     if environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") in PREPARED:
         from handlers.warming import warm_up  # an ordinary start loads what its first request needs, and no more
 
-        _prepare(handler, app.state.request_log, lambda: warm_up(handler, function))
+        _prepare(handler, app.state.request_log, lambda: warm_up(handler, router.paths))
     return handler
 
 

@@ -1,11 +1,7 @@
 """The log: one JSON object a line on standard output, which is CloudWatch's and anybody's.
 
-A request's line counts and measures; it never holds a prompt, an output, a
-state or the wording of an error, which may repeat them. The same line is in
-CloudWatch's embedded metric format, so the metrics cost no second line and no
-call. This is done by hand because requests are short: a chunk of a stream
-takes a millisecond, of which Powertools' logger and metrics, with two lines,
-would take an eighth (``docs/operations.md``).
+A request's line counts and measures (``handlers/metrics.py``); it never holds a
+prompt, an output, a state or the wording of an error, which may repeat them.
 """
 
 from __future__ import annotations
@@ -13,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePath
 from types import TracebackType
 from typing import Any
@@ -22,32 +17,11 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-NAMESPACE = "derender"
-_METRICS = {
-    "duration_ms": "Milliseconds",
-    "tokens_in": "Count",
-    "tokens_out": "Count",
-    "chunks": "Count",
-    "refused": "Count",
-    "faults": "Count",
-}
+from handlers.metrics import embedded, measured
+
 _MAX_ID = 128
 _MAX_CONTEXT = 8192
 _MAX_FRAMES = 12
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one request came down to: token ids received, token ids answered, chunks of a stream."""
-
-    tokens_in: int = 0
-    tokens_out: int = 0
-    chunks: int = 0
-
-
-def count(request: Request, work: Work) -> None:
-    """Note what a request is, for its line in the log."""
-    request.state.work = work
 
 
 def write_line(level: str, message: str, **fields: Any) -> None:
@@ -80,7 +54,6 @@ class RequestLog:
         status = response.status_code
         if self._only_errors and status < 400:
             return
-        work: Work = getattr(request.state, "work", _NOTHING)
         now = time.time()
         line = {
             "level": "INFO" if status < 500 else "ERROR",
@@ -92,26 +65,10 @@ class RequestLog:
             "status": status,
             "cold_start": cold,
             "answer_bytes": len(response.body),
-            "duration_ms": round(seconds * 1000, 3),
-            "tokens_in": work.tokens_in,
-            "tokens_out": work.tokens_out,
-            "chunks": work.chunks,
-            "refused": int(400 <= status < 500),
-            "faults": int(status >= 500),
-            "_aws": {
-                "Timestamp": int(now * 1000),
-                "CloudWatchMetrics": [_DIRECTIVE],
-            },
+            **measured(request, status, seconds),
+            "_aws": embedded(now),
         }
         self._write(orjson.dumps(line).decode() + "\n")
-
-
-_NOTHING = Work()
-_DIRECTIVE = {
-    "Namespace": NAMESPACE,
-    "Dimensions": [["function"]],  # each metric costs by dimension; endpoints are told apart by the log's own query
-    "Metrics": [{"Name": name, "Unit": unit} for name, unit in _METRICS.items()],
-}
 
 
 def _write(text: str) -> None:

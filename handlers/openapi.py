@@ -1,25 +1,21 @@
 """The OpenAPI document.
 
 Endpoints validate raw bytes, so FastAPI cannot read the bodies off a
-signature; they are described here, from the same types that validate them.
+signature; they are described here, from the types that each route names.
 The document is built by the first call that asks for it: a cold start does
 not pay for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
-from core.protocol.derender import (
-    DerenderChatRequest,
-    DerenderChatStreamRequest,
-    DerenderCompletionRequest,
-    DerenderCompletionStreamRequest,
-)
+from handlers.routing import Route
 
 _REFS = "#/components/schemas/{model}"
 _JSON = "application/json"
@@ -46,24 +42,19 @@ _ERRORS = {
     "413": "The body is too large.",
     "503": "The model is not loaded yet.",
 }
-_BODY_NAMES: dict[str, tuple[type[BaseModel], ...]] = {
-    "/v1/chat/completions/derender": (DerenderChatRequest, DerenderChatStreamRequest),
-    "/v1/completions/derender": (DerenderCompletionRequest, DerenderCompletionStreamRequest),
-}
 
 
-def openapi_document(app: FastAPI) -> dict[str, Any]:
-    """The document of an application, built once and kept on it."""
+def openapi_document(app: FastAPI, routes: Iterable[Route]) -> dict[str, Any]:
+    """The document of an application of these routes, built once and kept on it."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes)
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         schemas["ErrorResponse"] = _ERROR
-        for path, operations in document["paths"].items():
-            for method, operation in operations.items():
-                if method == "post" and path != "/ping":
-                    schema = _body_schema(path, schemas)
-                    operation["requestBody"] = {"required": True, "content": {_JSON: {"schema": schema}}}
-                    operation["responses"].update(_error_responses())
+        for route in routes:
+            operation = document["paths"][route.path]["post"]
+            schema = _body_schema(route, schemas)
+            operation["requestBody"] = {"required": True, "content": {_JSON: {"schema": schema}}}
+            operation["responses"].update(_error_responses())
         app.openapi_schema = document
     return app.openapi_schema
 
@@ -73,27 +64,9 @@ def _error_responses() -> dict[str, Any]:
     return {status: {"description": text, "content": content} for status, text in _ERRORS.items()}
 
 
-def _body_schema(path: str, schemas: dict[str, Any]) -> dict[str, Any]:
-    forms = _BODY_NAMES.get(path) or _other_forms(path)
-    refs = [_register(form, schemas) for form in forms]
+def _body_schema(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    refs = [_register(form, schemas) for form in route.forms()]
     return refs[0] if len(refs) == 1 else {"oneOf": refs}
-
-
-def _other_forms(path: str) -> tuple[type[BaseModel], ...]:
-    if path == "/detokenize":
-        from handlers.derender_endpoints import DetokenizeRequest
-
-        return (DetokenizeRequest,)
-    # The bodies of render are vLLM's own request types.
-    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
-    from vllm.entrypoints.openai.completion.protocol import CompletionRequest
-
-    if path == "/tokenize":
-        from handlers.render_endpoints import TOKENIZE_FORMS
-
-        forms: tuple[type[BaseModel], ...] = TOKENIZE_FORMS
-        return forms
-    return (ChatCompletionRequest,) if "chat" in path else (CompletionRequest,)
 
 
 def _register(form: type[BaseModel], schemas: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import sys
 
 from core.errors import ConfigurationError, Unavailable
 from handlers.app import create_app
+from handlers.relay_endpoints import relay_router
 from handlers.settings import PREFIX, PREPARED, settings_from_environ
 
 try:
@@ -16,7 +17,7 @@ try:
     if not _settings.engine_url:
         raise ConfigurationError(f"{PREFIX}ENGINE_URL must name at least one engine")
     # Loaded at import, which is Lambda's init phase; a request finds it ready.
-    app = create_app(_settings, functions=("relay",))
+    app = create_app(_settings, relay_router(_settings))
     if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") in PREPARED:
         from handlers.relay_warming import warm_relay  # an ordinary start loads what its first request needs
 

@@ -19,8 +19,11 @@ from core.relay.request import RelayRequest, open_chat, open_completion
 from core.relay.whole import WholeAnswer
 from core.render.request import decode_body
 from handlers.engine_client import EngineClient
-from handlers.logs import Work, count, write_fault
+from handlers.logs import write_fault
+from handlers.metrics import Work, count
+from handlers.request_forms import chat_forms, completion_forms
 from handlers.responses import json_response
+from handlers.routing import Route, Router
 from handlers.settings import Settings
 from handlers.sse import DONE, event, respond, unless_gone
 
@@ -71,6 +74,19 @@ class Relay:
         return response
 
 
+def relay_router(settings: Settings) -> Router:
+    """The full OpenAI endpoints on the engines that the settings name."""
+    relay = Relay(settings)
+    return Router(
+        routes=(
+            Route("/v1/chat/completions", "Chat", relay.chat, chat_forms),
+            Route("/v1/completions", "Completions", relay.completions, completion_forms),
+        ),
+        encodes=True,
+        close=relay.close,
+    )
+
+
 async def stream_answer(engines: EngineClient, request: RelayRequest, http: Request) -> AsyncGenerator[bytes, None]:
     """The events of a streamed answer, those of one batch of the engine's in one block."""
     answer = ChatAnswer(request) if request.is_chat else CompletionAnswer(request)
@@ -97,7 +113,7 @@ async def stream_answer(engines: EngineClient, request: RelayRequest, http: Requ
         _note_fault(exc, http)
         raise
     finally:
-        count(http, Work(tokens_in=answer.tokens, tokens_out=request.prompt_tokens, chunks=chunks))
+        count(http, Work(prompt_tokens=request.prompt_tokens, completion_tokens=answer.tokens, chunks=chunks))
 
 
 async def whole_answer(engines: EngineClient, request: RelayRequest, http: Request) -> Response:
@@ -113,7 +129,7 @@ async def whole_answer(engines: EngineClient, request: RelayRequest, http: Reque
                     answer.add(prompt, chunk)
                 if answer.finished and answer.stopped:
                     break
-    count(http, Work(tokens_in=answer.tokens, tokens_out=request.prompt_tokens))
+    count(http, Work(prompt_tokens=request.prompt_tokens, completion_tokens=answer.tokens))
     try:
         body = await asyncio.to_thread(answer.end) if answer.tokens > _LONG_ANSWER else answer.end()
         return json_response(body)

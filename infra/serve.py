@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import uvicorn
 
-from handlers.app import create_app
+from handlers.server import server_app
 from handlers.settings import settings_from_environ
 
 
@@ -20,11 +20,11 @@ def serve(environ: Mapping[str, str], host: str, port: int) -> int:
     """
     settings = settings_from_environ(environ)
     began = time.perf_counter()
-    app = create_app(settings)
+    app = server_app(settings)
     print(
         f"derender: {settings.model} loaded in {time.perf_counter() - began:.2f} s, serving on http://{host}:{port}",
         file=sys.stderr,
         flush=True,
     )
-    uvicorn.run(app, host=host, port=port, log_level="warning", lifespan="off")
+    uvicorn.run(app, host=host, port=port, log_level="warning", lifespan="on")
     return 0

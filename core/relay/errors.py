@@ -6,8 +6,7 @@
     │   ├── EngineTimeout         504: it was silent for too long
     │   ├── EngineUnavailable     503: it cannot be reached, or takes no requests
     │   └── TooManyRequests       429: the engine's own answer, passed on
-    ├── UnreadableOutput          500: what the model wrote cannot be turned into an answer
-    └── Unauthorized              401: no key of the relay
+    └── UnreadableOutput          500: what the model wrote cannot be turned into an answer
 
 No message says where an engine is: its address is the operator's.
 """
@@ -60,13 +59,6 @@ class TooManyRequests(EngineError):
 
     status: ClassVar[int] = 429
     type: ClassVar[str] = "RateLimitError"
-
-
-class Unauthorized(RequestError):
-    """The request has no key that the relay knows."""
-
-    status: ClassVar[int] = 401
-    type: ClassVar[str] = "AuthenticationError"
 
 
 def error_of_engine(status: int, body: Any) -> RequestError:

@@ -9,17 +9,14 @@ from dataclasses import dataclass
 class Function:
     """One Lambda function.
 
-    ``without`` names distributions of its lock that it never loads,
-    ``without_modules`` modules of this project: the application imports each
-    function's endpoints where it adds its routes. ``lock`` is a file of
-    ``requirements/``. ``start`` is the script, beside this module, that starts
+    ``without`` names distributions of its lock that it never loads. ``lock`` is
+    a file of ``requirements/``. ``start`` is the script, beside this module, that starts
     a function which is a server of its own (behind the Lambda Web Adapter);
     the others are called by Lambda's Python runtime.
     """
 
     name: str
     without: frozenset[str] = frozenset()
-    without_modules: frozenset[str] = frozenset()
     lock: str = "runtime.txt"
     start: str | None = None
 
@@ -36,19 +33,11 @@ class Function:
 
 # xgrammar's library checks the grammars of requests, which only render sees.
 _GRAMMARS = frozenset({"xgrammar", "apache-tvm-ffi"})
-_RENDER, _DERENDER = "handlers.render_endpoints", "handlers.derender_endpoints"
-_RELAY = frozenset({"handlers.relay_endpoints", "handlers.engine_client"})
 
 FUNCTIONS = (
-    Function("render", without_modules=_RELAY | {_DERENDER}),
-    Function("derender", without=_GRAMMARS, without_modules=_RELAY | {_RENDER}),
-    Function(
-        "relay",
-        without=frozenset({"mangum"}),
-        without_modules=frozenset({_RENDER, _DERENDER}),
-        lock="relay.txt",
-        start="run.sh",
-    ),
+    Function("render"),
+    Function("derender", without=_GRAMMARS),
+    Function("relay", without=frozenset({"mangum"}), lock="relay.txt", start="run.sh"),
 )
 
 

@@ -8,7 +8,6 @@ misses none; third-party packages are not followed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
 from pathlib import Path
 
 from infra.package.errors import PackageError
@@ -17,8 +16,8 @@ from infra.package.errors import PackageError
 PACKAGES = ("core", "handlers")
 
 
-def reachable(module: str, root: Path, without: Collection[str] = ()) -> dict[str, Path]:
-    """The source files below ``root`` that a start of ``module`` may load, by dotted name; none of ``without``.
+def reachable(module: str, root: Path) -> dict[str, Path]:
+    """The source files below ``root`` that a start of ``module`` may load, by dotted name.
 
     Raises:
         PackageError: the module does not exist.
@@ -30,7 +29,7 @@ def reachable(module: str, root: Path, without: Collection[str] = ()) -> dict[st
     while waiting:
         name = waiting.pop()
         path = _source(name, root)
-        if name in found or name in without or path is None:
+        if name in found or path is None:
             continue
         found[name] = path
         waiting.extend(_imports(name, path))

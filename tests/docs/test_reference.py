@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.testclient import TestClient
 
 from core.protocol import derender, engine, openai
-from handlers.app import create_app
+from handlers.server import server_app
 from handlers.settings import PREFIX, Settings
 from infra.cli import _parser as command_line
 from infra.licences import LOCKS, NOTICES, SLICE, locked, read_notices
@@ -73,7 +73,7 @@ def test_every_field_of_the_answers_is_documented() -> None:
 @pytest.fixture(scope="module")
 def openapi(models_dir: Path) -> dict[str, Any]:
     settings = Settings(model=str(models_dir / "qwen3"), engine_url=("http://127.0.0.1:9",))
-    answer: dict[str, Any] = TestClient(create_app(settings)).get("/openapi.json").json()
+    answer: dict[str, Any] = TestClient(server_app(settings)).get("/openapi.json").json()
     return answer
 
 

@@ -21,7 +21,7 @@ def make_app(server: Server, models_dir: Path, mode: Mode = "checkpoint") -> Asg
 
     Every other key is a setting of the same name; `env` is what the service sees as its environment.
     """
-    from handlers.app import create_app
+    from handlers.server import server_app
     from handlers.settings import Settings
 
     options = {key: value for key, value in server.items() if key not in ("model", "env")}
@@ -32,7 +32,7 @@ def make_app(server: Server, models_dir: Path, mode: Mode = "checkpoint") -> Asg
         environ=dict(server.get("env", {})),
         **options,
     )
-    app: AsgiApp = create_app(settings)
+    app: AsgiApp = server_app(settings)
     return app
 
 

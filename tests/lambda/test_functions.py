@@ -172,9 +172,9 @@ def test_the_log_counts_and_never_quotes(start: Start, event_of: EventOf, tmp_pa
     tools, stream, rendered = lines
     assert tools["endpoint"] == CHAT
     assert (tools["status"], tools["cold_start"], stream["cold_start"]) == (200, True, False)
-    assert tools["tokens_in"] > 20
-    assert (stream["chunks"], stream["tokens_out"]) == (4, 0)
-    assert rendered["tokens_out"] > 100
+    assert tools["completion_tokens"] > 20
+    assert (stream["chunks"], stream["prompt_tokens"]) == (4, 0)
+    assert rendered["prompt_tokens"] > 100
     assert tools["gateway_request_id"] == "JKJaXmPLvHcESHA="
     assert tools["request_id"] != stream["request_id"]
     assert 0 < stream["duration_ms"] < 10_000

@@ -17,7 +17,7 @@ from examples.engine.generation import Engine
 from examples.engine.model import Model as EngineModel
 from examples.engine.script import DEFAULT_SCRIPT, Script
 from examples.engine.server import create_app as create_engine_app
-from handlers.app import create_app
+from handlers.server import server_app
 from handlers.settings import Settings
 from tests.relay.servers import serving
 
@@ -95,7 +95,7 @@ def make_relay(models_dir: Path) -> Callable[..., Any]:
     """The application of a relay; options are settings."""
 
     def make(*engine_urls: str, **options: Any) -> Any:
-        return create_app(
+        return server_app(
             Settings(model=str(models_dir / MODEL), served_model_name=(MODEL,), engine_url=engine_urls, **options)
         )
 

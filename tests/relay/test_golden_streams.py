@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from handlers.app import create_app
+from handlers.relay_endpoints import relay_router
 from handlers.settings import Settings
 from tests.golden import corpus
 from tests.golden.application import InProcess
@@ -78,7 +79,7 @@ def relay(server: Json, models_dir: Path, engine_url: str) -> InProcess:
         engine_url=(engine_url,),
         **options,
     )
-    return InProcess(create_app(settings, functions=("relay",)))
+    return InProcess(create_app(settings, relay_router(settings)))
 
 
 def request_of(case: Case) -> tuple[str, Json]:

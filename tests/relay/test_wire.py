@@ -166,5 +166,5 @@ def test_the_line_in_the_log(start: Callable[..., Setup], capsys: Any) -> None:
     time.sleep(0.2)
     written = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     good, bad = [line for line in written if line.get("message") == "request" and line["endpoint"] == CHAT]
-    assert (good["status"], good["tokens_in"], good["chunks"]) == (200, 20, 20)
+    assert (good["status"], good["completion_tokens"], good["chunks"]) == (200, 20, 20)
     assert (bad["status"], bad["faults"]) == (502, 1)

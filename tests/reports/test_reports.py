@@ -11,6 +11,7 @@ import pytest
 from mangum import Mangum
 
 from handlers.app import create_app
+from handlers.derender_endpoints import DERENDER
 from handlers.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +45,7 @@ def test_the_tests_of_a_report_exist(row: tuple[str, str, str, str]) -> None:
 @pytest.fixture(scope="module")
 def handler(models_dir: Path) -> Mangum:
     settings = Settings(model=str(models_dir / "qwen3"), served_model_name=("qwen3",))
-    return Mangum(create_app(settings, functions=("derender",)), lifespan="off")
+    return Mangum(create_app(settings, DERENDER), lifespan="off")
 
 
 @pytest.mark.parametrize("accepted", ["gzip", "identity"])

@@ -14,6 +14,8 @@ import pytest
 from mangum import Mangum
 
 from handlers.app import create_app
+from handlers.derender_endpoints import DERENDER
+from handlers.server import server_app
 from handlers.settings import Settings
 
 CHAT = "/v1/chat/completions/derender"
@@ -62,7 +64,7 @@ def event_v1(method: str, path: str, body: str | None, headers: dict[str, str], 
 @pytest.fixture(scope="session")
 def handler(models_dir: Path) -> Any:
     settings = Settings(model=str(models_dir / "qwen3"), served_model_name=("qwen3",), max_body_bytes=32 * 1024 * 1024)
-    return Mangum(create_app(settings, functions=("derender",)), lifespan="off")
+    return Mangum(create_app(settings, DERENDER), lifespan="off")
 
 
 @pytest.fixture(params=[event_v1, event_v2], ids=["v1", "v2"])
@@ -227,7 +229,7 @@ def test_older_logprobs_name_the_id_in_the_token(invoke: Invoke) -> None:
 
 
 def test_openapi_describes_the_bodies(models_dir: Path) -> None:
-    document = create_app(Settings(model=str(models_dir / "qwen3"))).openapi()
+    document = server_app(Settings(model=str(models_dir / "qwen3"))).openapi()
     schemas = document["components"]["schemas"]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

@@ -16,6 +16,7 @@ import pytest
 from mangum import Mangum
 
 from handlers.app import create_app
+from handlers.derender_endpoints import DERENDER
 from handlers.settings import Settings
 from tests.unit.test_handlers import CHAT, event_v2
 
@@ -51,7 +52,7 @@ class Service:
         settings = Settings(
             model=str(folder), served_model_name=("m",), state_key=keys, state_signature="optional", **parsers
         )
-        app = create_app(settings, functions=("derender",))
+        app = create_app(settings, DERENDER)
         self.handler = Mangum(app, lifespan="off")
         self.common: Json = {
             "stream": True,

@@ -15,7 +15,9 @@ from starlette.requests import Request
 
 from core.errors import Unavailable
 from handlers.app import create_app
-from handlers.logs import RequestLog, Work, count, write_fault, write_line
+from handlers.derender_endpoints import DERENDER
+from handlers.logs import RequestLog, write_fault, write_line
+from handlers.metrics import Work, count
 from handlers.responses import json_response
 from handlers.settings import Settings
 
@@ -36,11 +38,11 @@ def test_a_line_is_the_embedded_metric_format() -> None:
     lines: list[str] = []
     log = RequestLog("f", write=lines.append)
     made = request(**{"aws.context": SimpleNamespace(aws_request_id="lambda-1")})
-    count(made, Work(tokens_in=7, tokens_out=3, chunks=2))
+    count(made, Work(prompt_tokens=3, completion_tokens=7, chunks=2))
     line = line_of(log, lines, made)
     assert lines[0].endswith("\n")
     assert lines[0].count("\n") == 1
-    assert (line["tokens_in"], line["tokens_out"], line["chunks"], line["duration_ms"]) == (7, 3, 2, 12.5)
+    assert (line["completion_tokens"], line["prompt_tokens"], line["chunks"], line["duration_ms"]) == (7, 3, 2, 12.5)
     assert (line["request_id"], line["endpoint"], line["status"], line["answer_bytes"]) == ("lambda-1", CHAT, 200, 7)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["timestamp"])
     (directive,) = line["_aws"]["CloudWatchMetrics"]
@@ -92,7 +94,7 @@ def test_a_fault_names_code_and_not_what_it_held(capsys: pytest.CaptureFixture[s
 
 
 def test_an_application_without_a_log_is_silent(models_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    handler = Mangum(create_app(Settings(model=str(models_dir / "qwen3")), functions=("derender",)), lifespan="off")
+    handler = Mangum(create_app(Settings(model=str(models_dir / "qwen3")), DERENDER), lifespan="off")
     assert handler(event({"generate_response": {"choices": []}}), None)["statusCode"] == 200  # type: ignore[arg-type]
     assert capsys.readouterr().out == ""
 
@@ -105,7 +107,7 @@ def test_a_fault_is_a_500_that_says_nothing(
 
     monkeypatch.setattr("handlers.derender_endpoints.derender_chat", fail)
     settings = Settings(model=str(models_dir / "qwen3"), request_log="errors")
-    handler = Mangum(create_app(settings, functions=("derender",)), lifespan="off")
+    handler = Mangum(create_app(settings, DERENDER), lifespan="off")
     answer = handler(event({"generate_response": {"choices": []}}), None)  # type: ignore[arg-type]
     assert answer["statusCode"] == 500
     fault, logged = map(json.loads, capsys.readouterr().out.splitlines())

@@ -10,10 +10,10 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from mangum import Mangum
-from handlers.app import create_app
+from handlers.server import server_app
 from handlers.settings import Settings
 from tests.unit.test_handlers import CHAT, event_v2
-app = create_app(Settings(model=sys.argv[1], tool_call_parser="hermes", enable_auto_tool_choice=True))
+app = server_app(Settings(model=sys.argv[1], tool_call_parser="hermes", enable_auto_tool_choice=True))
 handler = Mangum(app, lifespan="off")
 from tokenizers import Tokenizer
 ids = Tokenizer.from_file(sys.argv[1] + "/tokenizer.json").encode('<tool_call>\\n{"name": secret, }\\n</tool_call>').ids

@@ -1,4 +1,4 @@
-"""Bearer keys: who may use the service."""
+"""Bearer keys: who may use the service. They guard every endpoint of every function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from core.relay.errors import Unauthorized
+from core.errors import Unauthorized
 from handlers.responses import error_response
 
 # These answer without a key, as in vLLM: load balancers have none. Everything else needs one.

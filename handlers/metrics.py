@@ -1,0 +1,69 @@
+"""What is counted of a request, and how CloudWatch reads it off the request's line in the log.
+
+The line is in CloudWatch's embedded metric format, so the metrics cost no
+second line and no call. This is done by hand because requests are short: a
+chunk of a stream takes a millisecond, of which Powertools' logger and metrics,
+with two lines, would take an eighth (``docs/operations.md``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+NAMESPACE = "derender"
+_UNITS = {
+    "duration_ms": "Milliseconds",
+    "prompt_tokens": "Count",
+    "completion_tokens": "Count",
+    "chunks": "Count",
+    "refused": "Count",
+    "faults": "Count",
+}
+_DIRECTIVE = {
+    "Namespace": NAMESPACE,
+    "Dimensions": [["function"]],  # each metric costs by dimension; endpoints are told apart by the log's own query
+    "Metrics": [{"Name": name, "Unit": unit} for name, unit in _UNITS.items()],
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one request came down to.
+
+    ``prompt_tokens`` are the token ids that text was encoded to,
+    ``completion_tokens`` those that were decoded to text, ``chunks`` those of
+    a stream.
+    """
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    chunks: int = 0
+
+
+_NOTHING = Work()
+
+
+def count(request: Request, work: Work) -> None:
+    """Note what a request is, for its metrics."""
+    request.state.work = work
+
+
+def measured(request: Request, status: int, seconds: float) -> dict[str, Any]:
+    """The metrics of a request that took ``seconds``, by name."""
+    work: Work = getattr(request.state, "work", _NOTHING)
+    return {
+        "duration_ms": round(seconds * 1000, 3),
+        "prompt_tokens": work.prompt_tokens,
+        "completion_tokens": work.completion_tokens,
+        "chunks": work.chunks,
+        "refused": int(400 <= status < 500),
+        "faults": int(status >= 500),
+    }
+
+
+def embedded(seconds: float) -> dict[str, Any]:
+    """What tells CloudWatch which fields of a line are metrics; ``seconds`` is the line's time, since the epoch."""
+    return {"Timestamp": int(seconds * 1000), "CloudWatchMetrics": [_DIRECTIVE]}

@@ -1,0 +1,58 @@
+"""What an application is composed of: routers, each of them the routes of one function.
+
+The module of a function's endpoints declares its router. A Lambda entry and
+the server compose their application from the routers that they import, so
+that what an entry imports is what it serves, loads and ships.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from core.model import Model
+from handlers.responses import json_response
+
+Endpoint = Callable[[Model, bytes, Request], Awaitable[Response]]
+"""Answers the raw body of a request; raises a ``RequestError`` for what it refuses."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """A POST route. ``forms`` gives the types of its body, for the OpenAPI document alone: a cold start loads none."""
+
+    path: str
+    name: str
+    endpoint: Endpoint
+    forms: Callable[[], tuple[type[BaseModel], ...]]
+
+
+@dataclass(frozen=True)
+class Router:
+    """The routes of one function.
+
+    ``encodes`` says whether they turn text into tokens as a rule. ``close``
+    gives back what the routes hold when the server ends.
+    """
+
+    routes: tuple[Route, ...]
+    encodes: bool
+    close: Callable[[], Awaitable[None]] | None = None
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(route.path for route in self.routes)
+
+
+def json_endpoint(answer: Callable[[Model, bytes, Request], Any]) -> Endpoint:
+    """The endpoint whose response is what ``answer`` returns, as JSON."""
+
+    async def endpoint(model: Model, body: bytes, request: Request) -> Response:
+        return json_response(answer(model, body, request))
+
+    return endpoint

@@ -27,8 +27,8 @@ $(VENV)/.slice: $(VENV)/.requirements $(SLICE_SOURCES)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --force-reinstall build/slice/vllm-*.whl
 	@touch $@
 
-$(STAMP): $(VENV)/.slice pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+$(STAMP): $(VENV)/.slice pyproject.toml client/pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e . -e ./client
 	@touch $@
 
 # The SAM CLI pins its own dependencies hard, so it has an environment of its own. It brings the Lambda emulator too.

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from client import AsyncDerenderClient, DerenderClient
-from client._session import LIMITS
+from derender_client import AsyncDerenderClient, DerenderClient
+from derender_client._session import LIMITS
 
 Json = dict[str, Any]
 

@@ -39,8 +39,8 @@ def test_examples_of_the_document(service: str, engine: str) -> None:
 
 
 def test_the_document_names_every_method_and_option() -> None:
-    from client import DerenderClient
-    from client._session import Options
+    from derender_client import DerenderClient
+    from derender_client._session import Options
 
     for name in [*vars(DerenderClient), *Options.__annotations__]:
         if not name.startswith("_") and name != "close":

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from client import (
+from derender_client import (
     ClientError,
     ConnectionFailed,
     DerenderClient,

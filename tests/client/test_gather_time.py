@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from client import AsyncDerenderClient, DerenderClient
+from derender_client import AsyncDerenderClient, DerenderClient
 from tests.client.calling import SyncCaller
 from tests.client.proxy import Proxy
 from tests.client.staged import DONE, Pause, Stage, Step, chunk

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client._gathering import Gathering
+from derender_client._gathering import Gathering
 
 
 def chunk(number: int, size: int, finish_reason: str | None = None) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from email.utils import formatdate
 import httpx
 import pytest
 
-from client._effects import Lost, Reply
-from client._retry import Retry, retry_after
+from derender_client._effects import Lost, Reply
+from derender_client._retry import Retry, retry_after
 
 
 def test_waits_grow_and_are_drawn() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client._sse import EventDecoder
+from derender_client._sse import EventDecoder
 
 
 def decode(*pieces: bytes) -> list[str]:

@@ -14,7 +14,7 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+?)\s*$")
 _SPAN = re.compile(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")
 # What a line of an indented block begins with when it is a command and not a diagram.
-_COMMAND = re.compile(r"^(make|derender|docker|git|python -m|\.venv[\w-]*/bin/\S+)( |$)")
+_COMMAND = re.compile(r"^(make|derender|docker|git|pip|python -m|\.venv[\w-]*/bin/\S+)( |$)")
 
 
 @dataclass(frozen=True)
@@ -135,13 +135,13 @@ class Document:
 
 
 def _paths() -> Iterator[str]:
-    yield from ("README.md", "CONTRIBUTING.md")
+    yield from ("README.md", "CONTRIBUTING.md", "client/README.md")
     yield from sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
 
 
 @cache
 def documents() -> tuple[Document, ...]:
-    """README, CONTRIBUTING and all of docs."""
+    """README, CONTRIBUTING, the client's README and all of docs."""
     return tuple(Document(path) for path in _paths())
 
 

@@ -31,7 +31,7 @@ every_command = pytest.mark.parametrize(
 FOLDERS = ("core", "handlers", "infra", "client", "tests", "examples", "docs", "benchmarks", "events", "requirements")
 PATH = re.compile(rf"(?:\.\./)?((?:{'|'.join(FOLDERS)})/[\w./*-]*[\w*/])(?:::([\w\[\]-]+))?")
 # Programs of others, whose options are theirs.
-FOREIGN = {"git", "curl", "aws", "openssl", "docker", "cd", "gh"}
+FOREIGN = {"git", "curl", "aws", "openssl", "docker", "cd", "gh", "pip"}
 # Of vLLM and of sam; not options of a command of this project.
 FOREIGN_OPTIONS = {"--load-format", "--template"}
 MAKEFILE = (ROOT / "Makefile").read_text()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from client._effects import Json
+from derender_client._effects import Json
 
 # The server's own limit of chunks in a call.
 MAX_TOKENS = 4096

@@ -1,4 +1,4 @@
-"""Reading open streams for the sync client.
+"""Effects carried out with blocking calls.
 
 One stream without a time limit is read in place, when its next event is asked
 for. Otherwise each stream has a thread that reads ahead into a queue: a
@@ -11,19 +11,106 @@ import contextlib
 import queue
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
+from typing import Any, TypeVar
 
 import httpx
 
-from client._effects import Ended, Event
-from client._sse import EventDecoder
+from derender_client._effects import (
+    Effect,
+    Emit,
+    Ended,
+    Event,
+    Finished,
+    Json,
+    Lost,
+    Now,
+    Open,
+    Post,
+    Read,
+    Reply,
+    Sleep,
+    Steps,
+    Together,
+    advance,
+)
+from derender_client._sse import EventDecoder
 
+T = TypeVar("T")
 # Events that are read ahead at most; then the engine waits, as it would for any slow reader.
 _AHEAD = 1024
 _JOIN_SECONDS = 1.0
 
 
-class Reader:
+class SyncIO:
+    """Carries out what steps ask for, through ``http``. May be shared by threads."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    def run(self, steps: Steps[T]) -> T:
+        """The result of steps that emit nothing."""
+        step = advance(steps, None)
+        while not isinstance(step, Finished):
+            step = advance(steps, self._carry_out(step))
+        return step.value
+
+    def iterate(self, steps: Steps[None]) -> Generator[Json, None, None]:
+        """What steps emit. Closing the iterator closes the streams that they opened."""
+        reader = _Reader()
+        try:
+            step = advance(steps, None)
+            while not isinstance(step, Finished):
+                result: Any = None
+                match step:
+                    case Emit(value):
+                        yield value
+                    case Read(timeout):
+                        result = reader.read(timeout)
+                    case Open():
+                        result = self._open(reader, step)
+                    case _:
+                        result = self._carry_out(step)
+                step = advance(steps, result)
+        finally:
+            reader.close()
+
+    def _carry_out(self, effect: Effect) -> Any:
+        match effect:
+            case Post():
+                return self._post(effect)
+            case Sleep(seconds):
+                return time.sleep(seconds)
+            case Now():
+                return time.monotonic()
+            case Together(steps):
+                return [self.run(one) for one in steps]
+            case _:
+                raise TypeError(f"{effect} outside of a stream")
+
+    def _post(self, post: Post) -> Reply | Lost:
+        try:
+            response = self._http.send(post.request(self._http))
+        except httpx.RequestError as exc:
+            return Lost(exc)
+        return Reply(response.status_code, response.headers, response.content)
+
+    def _open(self, reader: _Reader, effect: Open) -> Reply | Lost:
+        try:
+            response = self._http.send(effect.post.request(self._http), stream=True)
+            if response.status_code == 200:
+                reader.add(effect.source, response, effect.ahead)
+                return Reply(200, response.headers, b"")
+            try:
+                return Reply(response.status_code, response.headers, response.read())
+            finally:
+                response.close()
+        except httpx.RequestError as exc:
+            return Lost(exc)
+
+
+class _Reader:
     """The open streams of one iteration. :meth:`close` ends all of them."""
 
     def __init__(self) -> None:
@@ -54,7 +141,7 @@ class Reader:
             return None
 
     def close(self) -> None:
-        """End all streams. An engine stops to generate when its client goes away."""
+        """End all streams. An engine stops generating when its client goes away."""
         self._closed.set()
         if not self._threads:
             for response in self._responses:

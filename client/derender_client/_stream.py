@@ -7,19 +7,17 @@ Of several prompts the choices are numbered through and the usages added, as
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from client._choice import CHAT, Context, Kind, carries, derender_chunks
-from client._effects import Emit, Json, Steps, Together
-from client._engine_stream import EngineStream, choice_count
-from client._errors import ClientError
-from client._gathering import Gathering
-from client._roundtrip import Request, render
-from client._server import Server
+from derender_client._choice import CHAT, Context, Kind, carries, derender_chunks
+from derender_client._effects import Emit, Json, Now, Steps, Together
+from derender_client._engine_stream import EngineStream, choice_count
+from derender_client._errors import ClientError
+from derender_client._gathering import Gathering
+from derender_client._roundtrip import Request, render
+from derender_client._server import Server
 
 Batches = list[tuple[int, list[Json]]]
 
@@ -73,25 +71,25 @@ class _Output:
             try:
                 yield from self._receive(chunks)
             except ClientError:
-                yield from self._derender(self._gathering.rest)
+                yield from self._derender_rest()
                 raise
-            yield from self._derender(lambda: self._gathering.due(time.monotonic()))
-        yield from self._derender(self._gathering.rest)
+            yield from self._derender_due()
+        yield from self._derender_rest()
         yield from self._finish()
         yield from chunks.drain()
 
     def _receive(self, chunks: EngineStream) -> Steps[None]:
         """Wait for the next chunk, or until a batch is due."""
         timed = self._gathering.timed
-        read = yield from chunks.read(self._gathering.wait(time.monotonic()) if timed else None)
+        read = yield from chunks.read(self._gathering.wait((yield Now())) if timed else None)
         while read is not None:
-            self._take(*read)
+            self._take(*read, (yield Now()))
             if not timed or self._gathering.full:
                 return
             # What came in while a call was under way need not wait for a call of its own.
             read = yield from chunks.read(0)
 
-    def _take(self, prompt: int, chunk: Json) -> None:
+    def _take(self, prompt: int, chunk: Json, now: float) -> None:
         # All chunks of a response have one id, and the first one decides.
         self._id = self._id or chunk.get("request_id") or f"stream-{uuid.uuid4().hex}"
         chunk = {**chunk, "request_id": self._id}
@@ -101,15 +99,22 @@ class _Output:
             index = choice["index"] + prompt * self._width
             self._prompts[index] = prompt
             # A derender call takes one choice.
-            self._gathering.add(index, {**chunk, "choices": [{**choice, "index": index}]}, time.monotonic())
+            self._gathering.add(index, {**chunk, "choices": [{**choice, "index": index}]}, now)
 
-    def _derender(self, take: Callable[[], Batches]) -> Steps[None]:
-        while batches := take():
-            calls = tuple(self._derender_batch(index, batch) for index, batch in batches)
-            # Choices know nothing of each other, so their calls need not wait for each other.
-            answers: list[list[Json]] = (yield Together(calls)) if len(calls) > 1 else [(yield from calls[0])]
-            for chunk in (chunk for answer in answers for chunk in answer):
-                yield Emit(chunk)
+    def _derender_due(self) -> Steps[None]:
+        while batches := self._gathering.due((yield Now())):
+            yield from self._derender(batches)
+
+    def _derender_rest(self) -> Steps[None]:
+        while batches := self._gathering.rest():
+            yield from self._derender(batches)
+
+    def _derender(self, batches: Batches) -> Steps[None]:
+        calls = tuple(self._derender_batch(index, batch) for index, batch in batches)
+        # Choices know nothing of each other, so their calls need not wait for each other.
+        answers: list[list[Json]] = (yield Together(calls)) if len(calls) > 1 else [(yield from calls[0])]
+        for chunk in (chunk for answer in answers for chunk in answer):
+            yield Emit(chunk)
 
     def _derender_batch(self, index: int, batch: list[Json]) -> Steps[list[Json]]:
         context = self._contexts[self._prompts[index]]

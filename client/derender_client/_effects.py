@@ -7,6 +7,7 @@ they carry effects out, so the logic is written once, and never does I/O.
     effect      result
     Post        Reply or Lost
     Sleep       None
+    Now         seconds of a clock that never goes back
     Open        Reply or Lost; the body of a success stays open, to be read
     Read        Event or Ended of one open source; None when the time is up
     Emit        None, once the caller of the iterator comes back
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import httpx
 
@@ -33,6 +34,10 @@ class Post:
     headers: Mapping[str, str]
     content: bytes
     timeout: httpx.Timeout
+
+    def request(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
+        """This call as the client that sends it wants it, with its own headers and cookies."""
+        return http.build_request("POST", self.url, headers=self.headers, content=self.content, timeout=self.timeout)
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,11 @@ class Lost:
 @dataclass(frozen=True)
 class Sleep:
     seconds: float
+
+
+@dataclass(frozen=True)
+class Now:
+    """What time it is. The logic never looks at a clock itself, so that a test can say what time it is."""
 
 
 @dataclass(frozen=True)
@@ -106,5 +116,20 @@ class Together:
     steps: tuple[Steps[Any], ...]
 
 
-Effect: TypeAlias = Post | Sleep | Open | Read | Emit | Together
+Effect: TypeAlias = Post | Sleep | Now | Open | Read | Emit | Together
 Steps: TypeAlias = Generator[Effect, Any, T]
+
+
+@dataclass(frozen=True)
+class Finished(Generic[T]):
+    """Steps that came to their end, and what they return."""
+
+    value: T
+
+
+def advance(steps: Steps[T], result: Any) -> Effect | Finished[T]:
+    """Give ``steps`` the result of their last effect (at first None), and take the next effect."""
+    try:
+        return steps.send(result)
+    except StopIteration as end:
+        return Finished(end.value)

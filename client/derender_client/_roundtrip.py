@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from client._choice import CHAT, Context, Derendered, Kind, derender_chunks
-from client._effects import Json, Steps
-from client._errors import UnexpectedAnswer
-from client._server import Server, call
+from derender_client._choice import CHAT, Context, Derendered, Kind, derender_chunks
+from derender_client._effects import Json, Steps
+from derender_client._errors import UnexpectedAnswer
+from derender_client._server import Server, call
 
 GENERATE_PATH = "/inference/v1/generate"
 Request: TypeAlias = Mapping[str, Any]

@@ -15,9 +15,9 @@ It stands alone: it needs httpx, and must never import anything else of this
 project. See ``docs/client.md``.
 """
 
-from client._async_client import AsyncDerenderClient
-from client._choice import Derendered
-from client._errors import (
+from derender_client._async_client import AsyncDerenderClient
+from derender_client._choice import Derendered
+from derender_client._errors import (
     ClientError,
     ConnectionFailed,
     ErrorAnswer,
@@ -25,7 +25,7 @@ from client._errors import (
     StreamFailed,
     UnexpectedAnswer,
 )
-from client._sync_client import DerenderClient
+from derender_client._sync_client import DerenderClient
 
 __all__ = [
     "AsyncDerenderClient",

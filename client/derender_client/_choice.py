@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from client._effects import Json, Steps
-from client._errors import RequestFailed, UnexpectedAnswer
-from client._server import NOT_UNDERSTOOD, Server, call
+from derender_client._effects import Json, Steps
+from derender_client._errors import RequestFailed, UnexpectedAnswer
+from derender_client._server import NOT_UNDERSTOOD, Server, call
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,19 @@
-"""What both clients are made of: the servers, and the steps of each method. It must never do I/O."""
+"""What both clients are made of: the servers, and the steps of each of their methods. It must never do I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 import httpx
 
-from client._choice import Kind
-from client._effects import Json, Steps
-from client._gathering import MAX_TOKENS, Gathering
-from client._retry import Retry
-from client._roundtrip import Request, round_trip
-from client._server import Server
-from client._stream import stream
+from derender_client._choice import CHAT, COMPLETION, Derendered, Kind
+from derender_client._effects import Json, Steps
+from derender_client._gathering import MAX_TOKENS, Gathering
+from derender_client._retry import Retry
+from derender_client._roundtrip import Request, derender, derender_by_hand, generate, render, round_trip
+from derender_client._server import Server
+from derender_client._stream import engine_stream, stream
 
 # Every stream of an engine holds a connection while its derender calls need another: a limit would be a deadlock.
 # uvicorn closes a connection that was idle for 5 s; to be first spares a call that fails.
@@ -49,7 +49,7 @@ class Options(TypedDict, total=False):
 
 
 class Session:
-    """The servers of a client."""
+    """The servers of a client. Apart from ``engine``, a method gives the steps of the client's method of that name."""
 
     def __init__(
         self,
@@ -83,10 +83,49 @@ class Session:
             raise ValueError("this client was made without an engine_url")
         return self._engine
 
-    def round_trip(self, kind: Kind, request: Request) -> Steps[Json]:
-        return round_trip(self.renderer, self.engine, self.derenderer, kind, request)
+    def render_chat(self, request: Request) -> Steps[Json]:
+        return render(self.renderer, CHAT, request)
 
-    def stream(self, kind: Kind, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
+    def render_completion(self, request: Request) -> Steps[list[Json]]:
+        return render(self.renderer, COMPLETION, request)
+
+    def generate(self, generate_request: Request) -> Steps[Json]:
+        return generate(self.engine, generate_request)
+
+    def generate_stream(self, generate_request: Request) -> Steps[None]:
+        return engine_stream(self.engine, generate_request)
+
+    def derender_chat(self, request: Request, generate_request: Request, generate_response: Request) -> Steps[Json]:
+        return derender(self.derenderer, CHAT, request, [generate_request], [generate_response])
+
+    def derender_completion(
+        self, request: Request, generate_requests: Sequence[Request], generate_responses: Sequence[Request]
+    ) -> Steps[Json]:
+        return derender(self.derenderer, COMPLETION, request, generate_requests, generate_responses)
+
+    def derender_chat_chunks(
+        self, request: Request, generate_request: Request, chunks: Sequence[Json], stream_state: Json | None
+    ) -> Steps[Derendered]:
+        return derender_by_hand(self.derenderer, CHAT, request, generate_request, chunks, stream_state)
+
+    def derender_completion_chunks(
+        self, request: Request, generate_request: Request, chunks: Sequence[Json], stream_state: Json | None
+    ) -> Steps[Derendered]:
+        return derender_by_hand(self.derenderer, COMPLETION, request, generate_request, chunks, stream_state)
+
+    def chat(self, request: Request) -> Steps[Json]:
+        return round_trip(self.renderer, self.engine, self.derenderer, CHAT, request)
+
+    def completion(self, request: Request) -> Steps[Json]:
+        return round_trip(self.renderer, self.engine, self.derenderer, COMPLETION, request)
+
+    def stream_chat(self, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
+        return self._stream(CHAT, request, gather_tokens, gather_ms)
+
+    def stream_completion(self, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
+        return self._stream(COMPLETION, request, gather_tokens, gather_ms)
+
+    def _stream(self, kind: Kind, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
         if not 1 <= gather_tokens <= MAX_TOKENS:
             raise ValueError(f"gather_tokens must be between 1 and {MAX_TOKENS}, not {gather_tokens}")
         if gather_ms is not None and not gather_ms >= 0:

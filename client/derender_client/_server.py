@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 import httpx
 
-from client._effects import Lost, Post, Reply, Sleep, Steps
-from client._errors import ClientError, ConnectionFailed, RequestFailed, UnexpectedAnswer
-from client._retry import Retry, retry_after
+from derender_client._effects import Lost, Post, Reply, Sleep, Steps
+from derender_client._errors import ClientError, ConnectionFailed, RequestFailed, UnexpectedAnswer
+from derender_client._retry import Retry, retry_after
 
 # Below this a body fits into one packet anyway.
 MIN_COMPRESSED = 1024

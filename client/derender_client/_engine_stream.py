@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from client._effects import Ended, Event, Json, Lost, Open, Read, Reply, Sleep, Steps
-from client._errors import ConnectionFailed, StreamFailed, UnexpectedAnswer
-from client._roundtrip import GENERATE_PATH
-from client._server import Server, answered, decode, encode, failed, lost
+from derender_client._effects import Ended, Event, Json, Lost, Open, Read, Reply, Sleep, Steps
+from derender_client._errors import ConnectionFailed, StreamFailed, UnexpectedAnswer
+from derender_client._roundtrip import GENERATE_PATH
+from derender_client._server import Server, answered, decode, encode, failed, lost
 
 _DONE = "[DONE]"
 
@@ -38,7 +38,7 @@ class _Source:
 class EngineStream:
     """The streams of some GenerateRequests, one for each prompt, read as one.
 
-    ``ahead``: see :class:`client._effects.Open`.
+    ``ahead``: see :class:`derender_client._effects.Open`.
     """
 
     def __init__(self, engine: Server, generate_requests: Sequence[Mapping[str, Any]], ahead: bool) -> None:

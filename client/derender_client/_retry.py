@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-from client._effects import Lost, Reply
+from derender_client._effects import Lost, Reply
 
 # A server that asks for a longer wait than this is not waited for.
 MAX_RETRY_AFTER = 60.0

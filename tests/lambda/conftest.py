@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -160,21 +161,8 @@ def post() -> Callable[[str, Any], dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def template() -> dict[str, Any]:
-    """``template.yaml`` with its short forms (``!Ref``) written out."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        pass
-
-    def short_form(loader: Loader, tag: str, node: yaml.Node) -> Any:
-        if isinstance(node, yaml.ScalarNode):
-            value: Any = loader.construct_scalar(node)
-        elif isinstance(node, yaml.SequenceNode):
-            value = loader.construct_sequence(node, deep=True)
-        else:
-            value = loader.construct_mapping(node, deep=True)
-        return {tag if tag in ("Ref", "Condition") else f"Fn::{tag}": value}
-
-    Loader.add_multi_constructor("!", short_form)
-    loaded: dict[str, Any] = yaml.load((ROOT / "template.yaml").read_text(encoding="utf-8"), Loader)
+    """``template.yaml`` in its long form, its loops expanded."""
+    command = [ROOT / ".venv-sam" / "bin" / "python", "-W", "ignore", ROOT / "tests" / "lambda" / "expansion.py"]
+    done = subprocess.run([*command, ROOT / "template.yaml", "--loops"], capture_output=True, text=True, check=True)
+    loaded: dict[str, Any] = json.loads(done.stdout)
     return loaded

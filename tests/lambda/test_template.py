@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 
 from core.errors import ConfigurationError
@@ -27,20 +28,13 @@ ENVIRON = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1", "SAM_CLI_TELEMETRY":
 NOT_OF_THE_TEMPLATE = {"environ", "max_response_bytes"}
 LAYER = "arn:${AWS::Partition}:lambda:${AWS::Region}:753240598075:layer:LambdaAdapterLayer"
 
-# Runs in the SAM CLI's environment: what CloudFormation would make of the template, version by version.
-TRANSFORM = """
-import copy, json, sys
-from samtranslator.parser.parser import Parser
-from samtranslator.translator.translator import Translator
-from samtranslator.yaml_helper import yaml_parse
-template = yaml_parse(open(sys.argv[1]).read().replace("dist/", "s3://bucket/dist/"))
-found = []
-for given in json.loads(sys.argv[2]):
-    values = {name: entry.get("Default", "") for name, entry in template["Parameters"].items()}
-    values |= {"AWS::Region": "us-east-1", "AWS::StackName": "s", **given}
-    found.append(Translator({}, Parser()).translate(copy.deepcopy(template), values)["Resources"])
-print(json.dumps(found))
-"""
+EXPANSION = Path(__file__).with_name("expansion.py")
+
+
+def expanded(given: object) -> Any:
+    """What CloudFormation makes of the template with these parameters' values; a list for a list of such."""
+    command = [SAM / "python", "-W", "ignore", EXPANSION, ROOT / "template.yaml", json.dumps(given)]
+    return json.loads(subprocess.run(command, env=ENVIRON, capture_output=True, text=True, check=True).stdout)
 
 
 def of_type(template: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
@@ -76,7 +70,7 @@ def test_the_other_architecture_differs_in_nothing_else() -> None:
     other = (other_template("\n".join(ours), target) or "").splitlines()
     changed = [(a.strip(), b.strip()) for a, b in zip(ours, other, strict=True) if a != b]
     assert changed == [
-        ("- arm64", "- x86_64"),
+        ("Architectures: [arm64]", "Architectures: [x86_64]"),
         ("CodeUri: dist/render-arm64.zip", "CodeUri: render-x86_64.zip"),
         ("CodeUri: dist/derender-arm64.zip", "CodeUri: derender-x86_64.zip"),
         ("CodeUri: dist/relay-arm64.zip", "CodeUri: relay-x86_64.zip"),
@@ -167,8 +161,8 @@ def test_the_relays_server_listens_where_the_adapter_looks(template: dict[str, A
 
 def test_a_function_may_read_its_model_and_write_its_log(template: dict[str, Any]) -> None:
     roles = of_type(template, "AWS::IAM::Role")
-    assert {f["Role"]["Fn::GetAtt"] for f in of_type(template, "AWS::Serverless::Function").values()} == {
-        f"{name}.Arn" for name in roles
+    assert {tuple(f["Role"]["Fn::GetAtt"]) for f in of_type(template, "AWS::Serverless::Function").values()} == {
+        (name, "Arn") for name in roles
     }
     for role in roles.values():
         assert "ManagedPolicyArns" not in role
@@ -218,13 +212,20 @@ def test_alarms_and_dashboard(template: dict[str, Any]) -> None:
         assert len(set(places)) == len(places)
 
 
-def test_a_changed_parameter_is_a_new_version_when_deployed_by_name(template: dict[str, Any], tmp_path: Path) -> None:
+def test_every_resource_is_the_recorded_one() -> None:
+    """An edit of a loop shows here, resource by resource. ``expansion.py`` says how the recording is written."""
+    recorded = json.loads(EXPANSION.with_suffix(".json").read_text())
+    found = expanded({})
+    for section, entries in recorded.items():
+        assert sorted(found[section]) == sorted(entries)
+        for name, entry in entries.items():
+            assert found[section][name] == entry, name
+
+
+def test_a_changed_parameter_is_a_new_version_when_deployed_by_name() -> None:
     """SAM alone does not see it: what ``make deploy`` adds is what makes a rotated key arrive."""
-    (tmp_path / "transform.py").write_text(TRANSFORM)
     given = [{}, {"ToolCallParser": "hermes"}, {"Release": "a1"}, {"Release": "b2"}]
-    command = [SAM / "python", "-W", "ignore", tmp_path / "transform.py", ROOT / "template.yaml", json.dumps(given)]
-    done = subprocess.run(command, env=ENVIRON, capture_output=True, text=True, check=True)
-    results = json.loads(done.stdout.splitlines()[-1])
+    results = [found["Resources"] for found in expanded(given)]
     versions = [
         sorted(name for name, resource in resources.items() if resource["Type"] == "AWS::Lambda::Version")
         for resources in results
@@ -264,6 +265,33 @@ def overrides(command: list[str]) -> dict[str, str]:
     done = subprocess.run([SAM / "python", "-c", code, *given], capture_output=True, text=True, check=True)
     found: dict[str, str] = json.loads(done.stdout)
     return found
+
+
+@pytest.mark.parametrize("stage", ["default", "production"])
+def test_the_sam_cli_packages_the_loops_as_they_are(tree: Path, stage: str) -> None:
+    """Both profiles, against an S3 of moto's: the artefacts arrive, and CloudFormation gets the loops."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": f"http://{host}:{port}"}
+        s3 = boto3.client("s3", "us-east-1", endpoint_url=keys["AWS_ENDPOINT_URL"], aws_access_key_id="x", aws_secret_access_key="x")  # fmt: skip
+        s3.create_bucket(Bucket="artefacts")
+        command = [SAM / "sam", "package", "--config-env", stage, "--s3-bucket", "artefacts", "--output-template-file", "out.yaml"]  # fmt: skip
+        done = subprocess.run(command, cwd=tree, env={**ENVIRON, **keys}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        written = (tree / "out.yaml").read_text()
+        addresses = re.findall(r"CodeUri: s3://artefacts/(\S+)", written)
+        assert len(addresses) == len(FUNCTIONS)
+        assert {entry["Key"] for entry in s3.list_objects_v2(Bucket="artefacts")["Contents"]} == set(addresses)
+        loops = re.findall(r"Fn::ForEach::\w+", (ROOT / "template.yaml").read_text())
+        assert loops
+        assert re.findall(r"Fn::ForEach::\w+", written) == loops
+        assert len(written.encode()) < 51_200, "CloudFormation takes no larger template with a request"
+    finally:
+        server.stop()
 
 
 def test_deploy_names_its_release_after_all_that_goes_in(tree: Path) -> None:

@@ -12,6 +12,7 @@ from core.relay.errors import EngineFailed
 from core.relay.request import RelayRequest
 from core.relay.stop_strings import Release, StopStrings
 from core.text.detokenizer import seed_window
+from core.text.stop_search import StopSearch
 
 
 class RelayedChoice:
@@ -28,7 +29,7 @@ class RelayedChoice:
         self.stopped = False
         self._limit = request.max_tokens[prompt]
         self._received = 0
-        self._stops = _stop_strings(request, prompt) if request.finders else None
+        self._stops = _stop_strings(request, prompt, request.stop_search) if request.stop_search is not None else None
 
     def receive(self, choice: StreamChoice) -> Iterator[Release]:
         """The chunks that one chunk of the engine lets out, in order; what comes after the end is dropped.
@@ -64,12 +65,12 @@ def _check(choice: StreamChoice, ids: list[int]) -> None:
         raise EngineFailed("the engine sent log probabilities that do not belong to its tokens")
 
 
-def _stop_strings(request: RelayRequest, prompt: int) -> StopStrings:
+def _stop_strings(request: RelayRequest, prompt: int, search: StopSearch) -> StopStrings:
     tokenizer = request.model.tokenizer
     # Searched is what the parser reads: with its markup.
     decode = request.options.decode_options(tokenizer.is_fast, keep_special=request.chat is not None)
     window = seed_window(tokenizer, request.prompts[prompt]["token_ids"], decode.skip_special)
-    return StopStrings(request.finders, tokenizer, window, decode, request.options.stop, request.model.eos)
+    return StopStrings(search, tokenizer, window, decode, request.options.stop, request.model.eos)
 
 
 def stream_call(request: RelayRequest, prompt: int) -> StreamCall:

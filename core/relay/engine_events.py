@@ -7,6 +7,7 @@ exception of another kind.
 
 from __future__ import annotations
 
+import codecs
 from typing import Any
 
 import orjson
@@ -18,16 +19,25 @@ from core.relay.errors import EngineFailed, error_of_engine
 
 # The log probabilities of a whole vocabulary are about 10 MB a token; beyond this an event is no event.
 MAX_EVENT_BYTES = 64 * 1024 * 1024
+# What Python takes for a piece of bytes and its place in a list.
+_PIECE_BYTES = 41
 _END = b"[DONE]"
 _NOT_A_CHUNK = "the engine sent something that is not a chunk of its protocol"
 
 
 class EventReader:
-    """Puts network blocks together to events; keeps the unfinished end of the last block."""
+    """Puts network blocks together to events; keeps the unfinished line and event of the last block.
+
+    Every byte is looked at once, however the network cuts the stream.
+    """
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._line: list[bytes] = []
+        self._data: list[bytes] = []
+        # Bytes that are kept, with what Python adds for each piece.
         self._size = 0
+        self._first_line = True
+        self._after_return = False
 
     def feed(self, block: bytes) -> list[bytes]:
         """The data of every event that is complete with this block; comments and other fields are left out.
@@ -35,35 +45,40 @@ class EventReader:
         Raises:
             EngineFailed: an event is longer than any can be.
         """
-        last = self._parts[-1][-3:] if self._parts else b""
-        self._parts.append(block)
-        self._size += len(block)
-        if b"\n" not in block and b"\r" not in block and b"\n" not in last and b"\r" not in last:
-            if self._size > MAX_EVENT_BYTES:
-                raise EngineFailed("the engine sent an event that is too long")
-            return []
-        text = b"".join(self._parts)
-        held = b""
-        if b"\r" in text:
-            # A line end may be cut in two by the network: a last \r waits for what follows.
-            if text.endswith(b"\r"):
-                text, held = text[:-1], b"\r"
-            text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *events, rest = text.split(b"\n\n")
-        rest += held
-        self._parts, self._size = [rest] if rest else [], len(rest)
+        if self._after_return:
+            # A line end may be cut in two by the network.
+            block = block.removeprefix(b"\n")
+            self._after_return = False
+        if b"\r" in block:
+            self._after_return = block.endswith(b"\r")
+            block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *ended, rest = block.split(b"\n")
+        events = []
+        for line in ended:
+            if self._line:
+                line = b"".join([*self._line, line])
+                self._line = []
+            if self._first_line:
+                line = line.removeprefix(codecs.BOM_UTF8)
+                self._first_line = False
+            if line.startswith(b"data:"):
+                data = line[5:].removeprefix(b" ")
+                self._data.append(data)
+                self._keep(len(data))
+            elif not line:
+                if any(self._data):
+                    events.append(b"\n".join(self._data))
+                self._data = []
+                self._size = 0
+        if rest:
+            self._line.append(rest)
+            self._keep(len(rest))
+        return events
+
+    def _keep(self, size: int) -> None:
+        self._size += size + _PIECE_BYTES
         if self._size > MAX_EVENT_BYTES:
             raise EngineFailed("the engine sent an event that is too long")
-        found = [_data_of(event) for event in events]
-        return [data for data in found if data]
-
-
-def _data_of(event: bytes) -> bytes:
-    """The ``data`` field of one event, its lines joined."""
-    if event.startswith(b"data: ") and b"\n" not in event:
-        return event[6:]
-    lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
-    return b"\n".join(lines)
 
 
 def read_chunk(data: bytes) -> GenerateChunk | None:

@@ -16,10 +16,10 @@ from core.json import Json
 from core.model import Model
 from core.protocol.openai import random_id
 from core.protocol.output_options import OutputOptions, chat_options
-from core.relay.stop_strings import StopString, find_stop_strings
 from core.relay.vocabulary import check_vocabulary, vocabulary_size
 from core.render.chat import render_chat
 from core.render.completions import render_completion
+from core.text.stop_search import StopSearch
 
 _FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 # vLLM's own default, which its render leaves out: an engine that is not told puts its own in.
@@ -45,7 +45,7 @@ class RelayRequest:
     is_chat: bool
     chat: Any
     options: OutputOptions
-    finders: Sequence[StopString]
+    stop_search: StopSearch | None
     response_id: str
     created: int
     n: int
@@ -132,7 +132,7 @@ def _open(
         is_chat=is_chat,
         chat=chat,
         options=options,
-        finders=find_stop_strings(options.stop.strings),
+        stop_search=StopSearch(options.stop.strings) if options.stop.strings else None,
         response_id=response_id,
         created=int(time.time()),
         n=first["sampling_params"].get("n", 1),

@@ -18,55 +18,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.errors import BadRequest
 from core.protocol.engine import LogProbs, StreamChoice
 from core.text.detokenizer import DecodeOptions, TextTokenizer, Window, detokenize
 from core.text.stop import EosTokens, StopOptions, drop_stop_token
-
-# Each string costs a step for each character of the output.
-MAX_STRINGS = 256
-MAX_CHARS = 65_536
-
-
-class StopString:
-    """Looks for one string in a text that comes in pieces (Knuth, Morris and Pratt's automaton)."""
-
-    def __init__(self, string: str) -> None:
-        self.string = string
-        # For each length: the longest proper prefix of the string that ends the prefix of this length.
-        self._borders = [0, 0]
-        border = 0
-        for char in string[1:]:
-            while border and string[border] != char:
-                border = self._borders[border]
-            border += string[border] == char
-            self._borders.append(border)
-
-    def feed(self, matched: int, text: str) -> tuple[int, list[int]]:
-        """Read on with ``matched`` characters of the string seen: how many are seen now, and where in ``text``
-        the string was complete (as the number of characters read)."""
-        string, borders, length = self.string, self._borders, len(self.string)
-        ends: list[int] = []
-        for place, char in enumerate(text, 1):
-            while matched and string[matched] != char:
-                matched = borders[matched]
-            if string[matched] == char:
-                matched += 1
-                if matched == length:
-                    ends.append(place)
-                    matched = borders[matched]
-        return matched, ends
-
-
-def find_stop_strings(strings: Sequence[str]) -> list[StopString]:
-    """What looks for each of a request's stop strings.
-
-    Raises:
-        BadRequest: says how many are allowed.
-    """
-    if len(strings) > MAX_STRINGS or sum(map(len, strings)) > MAX_CHARS:
-        raise BadRequest(f"stop must hold at most {MAX_STRINGS} strings and {MAX_CHARS} characters", "stop")
-    return [StopString(string) for string in strings]
+from core.text.stop_search import StopSearch
 
 
 @dataclass(frozen=True)
@@ -87,26 +42,26 @@ class _Held:
 class StopStrings:
     """The stop strings of one choice: ``feed`` takes its chunks in order and gives back those that may go out.
 
-    ``finders`` are the request's (at least one) and may be shared; ``window``
-    is primed with the end of the prompt.
+    ``search`` looks for the request's strings (at least one) and may be
+    shared; ``window`` is primed with the end of the prompt.
     """
 
     def __init__(
         self,
-        finders: Sequence[StopString],
+        search: StopSearch,
         tokenizer: TextTokenizer,
         window: Window,
         decode: DecodeOptions,
         options: StopOptions,
         eos: EosTokens,
     ) -> None:
-        self._finders = finders
+        self._search = search
+        self._seen = 0
         self._tokenizer = tokenizer
         self._window = window
         self._decode = decode
         self._options = options
         self._eos = eos
-        self._matched = [0] * len(finders)
         self._held: list[_Held] = []
         # In characters of the output's text: all so far, and what the first min_tokens tokens hold.
         self._size = 0
@@ -121,18 +76,17 @@ class StopStrings:
         )
         start = self._size
         text, ends = self._decode_each(ids)
-        match = self._search(text, start)
+        self._seen, match = self._search.feed(self._seen, text, after=self._protected - start)
         if match is not None:
-            end, string = match
             self.found = True
-            return self._ended(choice, start, ends, end, string)
+            return self._ended(choice, start, ends, start + match[0], match[1])
         self._held.append(_Held(choice, start, self._size))
         if choice.finish_reason is not None:
             safe = self._size
         elif self._options.include_in_output:
             safe = self._size  # the string itself is shown: nothing has to wait for it
         else:
-            safe = self._size - max(self._matched)
+            safe = self._size - self._search.matched(self._seen)
         released = []
         while self._held and self._held[0].end <= safe:
             released.append(Release(self._held.pop(0).choice))
@@ -150,16 +104,6 @@ class StopStrings:
                 self._protected = self._size
             ends.append(self._size)
         return "".join(parts), ends
-
-    def _search(self, text: str, start: int) -> tuple[int, str] | None:
-        """Where a stop string ends first, past the protected text, and which one."""
-        best: tuple[int, str] | None = None
-        for place, finder in enumerate(self._finders):
-            self._matched[place], ends = finder.feed(self._matched[place], text)
-            end = next((start + end for end in ends if start + end > self._protected), None)
-            if end is not None and (best is None or end < best[0]):
-                best = end, finder.string
-        return best
 
     def _ended(self, choice: StreamChoice, start: int, ends: Sequence[int], end: int, string: str) -> list[Release]:
         kept = bisect_left(ends, end) + 1

@@ -18,11 +18,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from core.text.unfinished import ByteForm, UnfinishedTail
+
 # How many tokens of the prompt seed the window, and how many more are looked
 # at in case some of those are special and skipped.
 SEED_TOKENS = 5
 SEED_SPARE = 2
 REPLACEMENT = "\ufffd"
+# Tokens that may wait for the rest of a character between two calls; an honest character has a handful. With the
+# tokens before them they fit the window that a state may have.
+MOST_HELD = 512
+# So many tokens may wait before the last ones are asked first: an ordinary character never gets there.
+_FEW = 8
 
 
 class TextTokenizer(Protocol):
@@ -42,6 +49,9 @@ class TextTokenizer(Protocol):
 
     @property
     def joins_exactly(self) -> bool: ...
+
+    @property
+    def byte_form(self) -> ByteForm: ...
 
     def __len__(self) -> int: ...
 
@@ -94,7 +104,33 @@ def detokenize(
     """Decode ``token_ids`` after ``window``: the new text and the window for the next call.
 
     An id outside the vocabulary adds nothing. Text that ends in an
-    unfinished character is held back until a later token finishes it.
+    unfinished character is held back until a later token finishes it, but
+    never more than ``MOST_HELD`` tokens: a longer window would be no state.
+
+    Raises:
+        BadRequest: see :func:`_decode`.
+    """
+    text, window = _decode(tokenizer, token_ids, window, options)
+    if len(window.tokens) - window.read_offset <= MOST_HELD:
+        return text, window
+    join = _joiner(tokenizer, options)
+    held = join(list(window.tokens))[len(join(list(window.tokens[: window.read_offset]))) :]
+    last = window.tokens[-SEED_TOKENS:]
+    return text + held, Window(last, 0, len(last))
+
+
+def _decode(
+    tokenizer: TextTokenizer, token_ids: Sequence[int], window: Window, options: DecodeOptions
+) -> tuple[str, Window]:
+    """The rule itself, in time that grows with the ids and the window and no faster.
+
+    The text of a window is joined again for every token only while few
+    tokens wait. Beyond that it is joined when it can have become longer and
+    complete, which the last tokens tell (:class:`UnfinishedTail`).
+
+    Raises:
+        BadRequest: more tokens wait than any output has, and the tokenizer's
+            decoder is of a kind whose last tokens do not tell.
     """
     if not token_ids:
         return "", window
@@ -106,22 +142,32 @@ def detokenize(
     read = window.read_offset - window.prefix_offset
     parts: list[str] = []
     before: str | None = None
+    tail: UnfinishedTail | None = None
     for token_id in token_ids:
         if 0 <= token_id < size:
             if token_id in skip:
                 # Nothing is added, but a held-back window is still looked at again (and changes nothing).
                 continue
-            tokens.append(tokenizer.id_to_token(token_id) or "")
+            token = tokenizer.id_to_token(token_id) or ""
         else:
-            tokens.append("")
+            token = ""
+        tokens.append(token)
         if before is None:
             before = join(tokens[:read])
+        if tail is not None:
+            tail.add(token)
+            if not tail.may_show():
+                continue
         text = join(tokens)
         if len(text) > len(before) and not text.endswith(REPLACEMENT):
             parts.append(text[len(before) :])
             del tokens[:read]
             read = len(tokens)
-            before = None
+            before = tail = None
+        elif tail is not None:
+            tail.showed_nothing(len(before) - len(text))
+        elif len(tokens) - read >= _FEW:
+            tail = UnfinishedTail(tokenizer.byte_form, join, tokens, len(before) - len(text))
     return "".join(parts), Window(tuple(tokens), 0, read)
 
 
@@ -142,7 +188,7 @@ def detokenize_all(tokenizer: TextTokenizer, token_ids: Sequence[int], window: W
         text = tokenizer.convert_tokens_to_string(seed + new)
         if REPLACEMENT not in text and text.startswith(before):
             return text[len(before) :]
-    return detokenize(tokenizer, token_ids, window, options)[0]
+    return _decode(tokenizer, token_ids, window, options)[0]
 
 
 class _Joiner(Protocol):

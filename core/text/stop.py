@@ -13,6 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.text.stop_search import StopSearch
+
+# Up to so many characters of strings each is looked for by itself: faster, and still a bound.
+_FEW_CHARS = 256
 StopReason = int | str | None
 
 
@@ -82,17 +86,32 @@ def cut_stop_string(
     A match may begin before those characters, but must reach into them.
     Returns the text and the string that matched, or None. With ties the
     earlier one in the list wins.
+
+    Raises:
+        BadRequest: there are more strings than :class:`StopSearch` reads.
     """
     if searched <= 0:
         return text, None
-    best: tuple[int, int, str] | None = None
+    best = _first_of_few if sum(map(len, strings)) <= _FEW_CHARS or len(strings) == 1 else _first_of_many
+    match = best(text, searched, strings)
+    if match is None:
+        return text, None
+    end, string = match
+    return text[: end if include_in_output else end - len(string)], string
+
+
+def _first_of_few(text: str, searched: int, strings: Sequence[str]) -> tuple[int, str] | None:
+    best: tuple[int, str] | None = None
     for string in strings:
         # As str.find with a negative start: clamped at the beginning of the text.
-        begin = max(len(text) + 1 - searched - len(string), 0)
-        at = text.find(string, begin)
+        at = text.find(string, max(len(text) + 1 - searched - len(string), 0))
         if at >= 0 and (best is None or at + len(string) < best[0]):
-            best = (at + len(string), at, string)
-    if best is None:
-        return text, None
-    end, at, string = best
-    return text[: end if include_in_output else at], string
+            best = (at + len(string), string)
+    return best
+
+
+def _first_of_many(text: str, searched: int, strings: Sequence[str]) -> tuple[int, str] | None:
+    # Nothing that begins before this can reach into the searched characters.
+    begin = max(len(text) - searched - max(map(len, strings)), 0)
+    _, match = StopSearch(strings).feed(0, text[begin:], after=len(text) - searched - begin)
+    return None if match is None else (begin + match[0], match[1])

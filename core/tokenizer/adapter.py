@@ -17,6 +17,7 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as RustTokenizer
 
 from core.errors import ConfigurationError
+from core.text.unfinished import ByteForm
 from core.tokenizer.decode_table import DecodeTable
 from core.tokenizer.special_tokens import SpecialTokens
 
@@ -71,6 +72,7 @@ class FastTokenizer:
         self._size = table.size
         self._tokens = table.tokens
         self._join = table.join
+        self._byte_form = table.byte_form
 
     # -- vocabulary ---------------------------------------------------------------------------
 
@@ -178,6 +180,11 @@ class FastTokenizer:
     def joins_exactly(self) -> bool:
         """Whether joining a whole run of tokens equals joining it piece by piece (see ``core.text.detokenizer``)."""
         return self.table.joins_exactly
+
+    @property
+    def byte_form(self) -> ByteForm:
+        """How the decoder makes characters of bytes."""
+        return self._byte_form
 
     # -- ids to text --------------------------------------------------------------------------
 

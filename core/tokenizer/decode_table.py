@@ -21,6 +21,7 @@ from tokenizers import Tokenizer as RustTokenizer
 from tokenizers.decoders import Decoder
 
 from core.errors import ConfigurationError
+from core.text.unfinished import ByteForm
 
 PACKED_NAME = "derender-vocab.bin"
 _PACKED_VERSION = 1
@@ -58,6 +59,17 @@ class DecodeTable:
         """Whether the decoder treats each token by itself: byte-level ones do, cleaning-up ones do not."""
         config = self.decoder_config
         return isinstance(config, Mapping) and config.get("type") == "ByteLevel"
+
+    @property
+    def byte_form(self) -> ByteForm:
+        """How the decoder makes characters of bytes; ``UNKNOWN`` for whatever is not plainly one of the others."""
+        if self.joins_exactly:
+            return ByteForm.JOINED
+        config = self.decoder_config
+        parts = config.get("decoders") if isinstance(config, Mapping) and config.get("type") == "Sequence" else None
+        if not isinstance(parts, list) or not all(map(_keeps_runs, parts)):
+            return ByteForm.UNKNOWN
+        return ByteForm.RUNS if any(part["type"] == "ByteFallback" for part in parts) else ByteForm.UNKNOWN
 
     def join(self, tokens: list[str]) -> str:
         """The text of a run of tokens."""
@@ -195,6 +207,19 @@ def _base_vocab(model: Mapping[str, Any]) -> dict[str, int]:
     if not isinstance(vocab, dict):
         raise TypeError("model.vocab is neither a mapping nor a list")
     return vocab
+
+
+def _keeps_runs(part: Any) -> bool:
+    """Whether a part of a decoder leaves byte tokens and the end of the text alone, and makes no text longer."""
+    if not isinstance(part, Mapping):
+        return False
+    if part.get("type") == "Replace":
+        pattern, content = part.get("pattern"), part.get("content")
+        old = pattern.get("String") if isinstance(pattern, Mapping) else None
+        return old == "▁" and isinstance(content, str) and len(content) <= 1 and content != "\ufffd"
+    if part.get("type") == "Strip":
+        return part.get("stop") == 0
+    return part.get("type") in ("ByteFallback", "Fuse")
 
 
 def _marker(pre_tokenizer: Any) -> str | None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from core.errors import BadRequest, ConfigurationError
+from core.text.unfinished import ByteForm
 from core.tokenizer.adapter import check_id
 from core.tokenizer.mistral_chat import adjust_messages, check_conversation, check_template_options, text_message
 from core.tokenizer.mistral_grammar import MistralGrammars
@@ -54,6 +55,7 @@ class TekkenTokenizer:
     truncation_side = "left"
     space_marker: str | None = None
     joins_exactly = True
+    byte_form = ByteForm.JOINED
 
     def __init__(self, vocabulary: TekkenVocabulary, read_tekken_json: Callable[[], bytes], *, name: str = "") -> None:
         self.version = vocabulary.version

@@ -80,6 +80,29 @@ def test_an_event_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
         assert reader.feed(b"data: " + b"x" * 500 + b"\n\n") == [b"x" * 500]
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_event() -> None:
+    assert feed_all(EventReader(), [b"\xef\xbb", b"\xbfdata: one\n\n", b"data: two\n\n"]) == [b"one", b"two"]
+
+
+class CountedBytes(bytes):
+    """A block that counts the bytes that are split."""
+
+    split_bytes = 0
+
+    def split(self, *args: Any) -> list[bytes]:
+        CountedBytes.split_bytes += len(self)
+        return super().split(*args)
+
+
+def test_many_lines_of_one_event_are_read_once() -> None:
+    reader = EventReader()
+    CountedBytes.split_bytes = 0
+    for _ in range(5_000):
+        assert reader.feed(CountedBytes(b"data: x\n")) == []
+    assert CountedBytes.split_bytes == 8 * 5_000
+    assert reader.feed(b"\n") == [b"\n".join([b"x"] * 5_000)]
+
+
 def test_the_streams_of_a_real_engine() -> None:
     recorded = [recording for recording in engine_recordings() if "sse" in recording]
     assert len(recorded) >= 5

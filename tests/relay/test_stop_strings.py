@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import BadRequest
 from core.protocol.engine import LogProbs, PositionLogProbs, StreamChoice
-from core.relay.stop_strings import MAX_STRINGS, StopString, StopStrings, find_stop_strings
+from core.relay.stop_strings import StopStrings
 from core.text.detokenizer import EMPTY_WINDOW, DecodeOptions, detokenize
 from core.text.stop import EosTokens, StopOptions, cut_stop_string
+from core.text.stop_search import StopSearch
+from core.text.unfinished import ByteForm
 from core.tokenizer import Tokenizer
 
 EOS = EosTokens(primary=151645, every=frozenset({151645}))
@@ -27,6 +27,7 @@ class Letters:
     all_special_tokens: Sequence[str] = ()
     space_marker = None
     joins_exactly = True
+    byte_form = ByteForm.JOINED
 
     def __len__(self) -> int:
         return 26
@@ -49,8 +50,7 @@ def ids_of(text: str) -> list[int]:
 
 
 def stream(options: StopOptions) -> StopStrings:
-    finders = find_stop_strings(options.strings)
-    return StopStrings(finders, Letters(), EMPTY_WINDOW, DecodeOptions(), options, EOS)  # type: ignore[arg-type]
+    return StopStrings(StopSearch(options.strings), Letters(), EMPTY_WINDOW, DecodeOptions(), options, EOS)  # type: ignore[arg-type]
 
 
 def choice(ids: Sequence[int], finish_reason: str | None = None) -> StreamChoice:
@@ -115,18 +115,6 @@ def test_any_chunks_give_what_the_plain_rule_gives(
     assert run(text, sizes, options) == plain_rule(text, options)
 
 
-@given(text=few_letters, string=st.text(alphabet="ab", min_size=1, max_size=5), cut=st.integers(0, 40))
-@settings(max_examples=300, deadline=None)
-def test_one_string_is_found_wherever_the_text_is_cut(text: str, string: str, cut: int) -> None:
-    finder = StopString(string)
-    matched, first = finder.feed(0, text[:cut])
-    matched, second = finder.feed(matched, text[cut:])
-    found = [*first, *(len(text[:cut]) + end for end in second)]
-    assert found == [end for end in range(1, len(text) + 1) if text[:end].endswith(string)]
-    longest = max(n for n in range(len(string)) if text.endswith(string[:n]))
-    assert matched == longest
-
-
 def test_only_what_may_be_a_stop_string_is_held_back() -> None:
     stops = stream(StopOptions(strings=("xyz",)))
     shown = [
@@ -161,7 +149,7 @@ def test_chunks_keep_their_borders_and_their_logprobs() -> None:
 def test_the_end_of_sequence_is_text_only_where_it_is_shown(tokenizer: Tokenizer, include: bool) -> None:
     options = StopOptions(strings=("end|>", "!"), include_in_output=include)
     stops = StopStrings(
-        find_stop_strings(options.strings), tokenizer, EMPTY_WINDOW, DecodeOptions(skip_special=False), options, EOS
+        StopSearch(options.strings), tokenizer, EMPTY_WINDOW, DecodeOptions(skip_special=False), options, EOS
     )
     ids = tokenizer.encode("Hi there", add_special_tokens=False)
     (released,) = stops.feed(choice([*ids, 151645], "stop"))
@@ -173,7 +161,7 @@ def test_the_end_of_sequence_is_text_only_where_it_is_shown(tokenizer: Tokenizer
 def test_a_string_within_one_token_and_one_over_a_split_character(tokenizer: Tokenizer) -> None:
     for string, text, wanted in (("or", "for ever", "f"), ("🚀", "go 🚀 up", "go "), ("é漢", "caf é漢字", "caf ")):
         options = StopOptions(strings=(string,))
-        stops = StopStrings(find_stop_strings((string,)), tokenizer, EMPTY_WINDOW, DecodeOptions(), options, EOS)
+        stops = StopStrings(StopSearch((string,)), tokenizer, EMPTY_WINDOW, DecodeOptions(), options, EOS)
         shown, window = "", EMPTY_WINDOW
         for token_id in tokenizer.encode(text, add_special_tokens=False):
             for release in stops.feed(choice([token_id])):
@@ -182,21 +170,3 @@ def test_a_string_within_one_token_and_one_over_a_split_character(tokenizer: Tok
             if stops.found:
                 break
         assert (shown, stops.found) == (wanted, True)
-
-
-def test_a_search_is_bounded() -> None:
-    with pytest.raises(BadRequest, match="stop must hold at most"):
-        find_stop_strings(["x"] * (MAX_STRINGS + 1))
-    with pytest.raises(BadRequest, match="stop must hold at most"):
-        find_stop_strings(["x" * 70_000])
-
-
-def test_a_hostile_string_costs_no_more_than_its_length() -> None:
-    """The beginning of the string again and again: what a plain search would look at over and over."""
-    finder = StopString("a" * 30_000 + "b")
-    began = time.perf_counter()
-    matched = 0
-    for _ in range(100):
-        matched, _ends = finder.feed(matched, "a" * 1000)
-    assert time.perf_counter() - began < 2
-    assert matched == 30_000

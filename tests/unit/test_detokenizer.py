@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -13,12 +13,15 @@ from vllm.tokenizers.detokenizer_utils import convert_prompt_ids_to_tokens, deto
 
 from core.text.detokenizer import (
     EMPTY_WINDOW,
+    MOST_HELD,
+    REPLACEMENT,
     DecodeOptions,
     Window,
     detokenize,
     detokenize_all,
     seed_window,
 )
+from core.text.unfinished import ByteForm
 from core.tokenizer import Tokenizer
 from tests.unit.conftest import FAMILIES
 
@@ -130,6 +133,100 @@ def test_no_id_crashes(tokenizer_of: Callable[[str], Tokenizer], ids: list[int],
     )
 
 
+def hostile_ids(tokenizer: Tokenizer, rng: random.Random, length: int) -> list[int]:
+    """Long runs of what shows no text: parts of characters, ids outside the vocabulary, empty and special tokens."""
+    parts = unfinished_ids(tokenizer)
+    others = [len(tokenizer), 2**31, *tokenizer.encode("a é 漢 🫠 \ufffd", add_special_tokens=False)]
+    others += list(tokenizer.get_added_vocab().values())[:3]
+    ids: list[int] = []
+    while len(ids) < length:
+        pool = parts if rng.random() < 0.7 else others
+        few = [rng.choice(pool) for _ in range(rng.randrange(1, 4))]
+        ids += few * rng.randrange(1, 14)
+    return ids[:length]
+
+
+def unfinished_ids(tokenizer: Tokenizer) -> list[int]:
+    """Ids of tokens that are a part of a character, or spell a byte, or U+FFFD."""
+    found = []
+    for i in range(min(len(tokenizer), 40_000)):
+        token = tokenizer.id_to_token(i) or ""
+        if REPLACEMENT in tokenizer.decode([i]) or (token.startswith("<0x") and len(token) == 6):
+            found.append(i)
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("seed", range(8))
+def test_text_that_waits_long_equals_vllm(tokenizer_of: Callable[[str], Tokenizer], family: str, seed: int) -> None:
+    tokenizer = tokenizer_of(family)
+    rng = random.Random(seed)
+    for skip in (True, False):
+        prompt = hostile_ids(tokenizer, rng, 9) if seed % 2 else []
+        ids = hostile_ids(tokenizer, rng, 240)
+        window = seed_window(tokenizer, prompt, skip)
+        assert detokenize_all(tokenizer, ids, window, DecodeOptions(skip_special=skip)) == vllm_text(
+            tokenizer, prompt, ids, skip
+        )
+
+
+class Counting:
+    """A tokenizer that counts the tokens that it joins."""
+
+    def __init__(self, inner: Tokenizer) -> None:
+        self._inner = inner
+        self.joined = 0
+
+    def convert_tokens_to_string(self, tokens: list[str]) -> str:
+        self.joined += len(tokens)
+        return self._inner.convert_tokens_to_string(tokens)
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_work_grows_with_the_ids_and_no_faster(tokenizer_of: Callable[[str], Tokenizer], family: str) -> None:
+    tokenizer = tokenizer_of(family)
+    unfinished = unfinished_ids(tokenizer)
+    known = {tokenizer.id_to_token(i): i for i in unfinished}
+    patterns: list[Sequence[int]] = [[i] for i in unfinished[:6]] + [[len(tokenizer)], unfinished[:2], unfinished[-3:]]
+    # A broken run whose every further character is whole by itself.
+    patterns += [[known[token] for token in ("<0xE6>", "<0x41>", "<0x41>") if token in known] or [len(tokenizer)]]
+    if "<0xEF>" in known:
+        patterns.append([known["<0xEF>"], known["<0xBF>"], known["<0xBD>"]])
+    for pattern in patterns:
+        work = []
+        for size in (500, 1000, 2000):
+            counting = Counting(tokenizer)
+            detokenize_all(counting, (list(pattern) * size)[:size], EMPTY_WINDOW, DecodeOptions())  # type: ignore[arg-type]
+            work.append(counting.joined)
+        assert work[2] <= 3 * work[1] <= 9 * work[0], pattern
+        assert work[2] < 20 * size, pattern
+
+
+def test_work_does_not_grow_with_a_window_of_the_client(tokenizer_of: Callable[[str], Tokenizer]) -> None:
+    counting = Counting(tokenizer_of("qwen3"))
+    window = Window(("a" * 4096,) * 1000, 0, 999)
+    detokenize_all(counting, [94] * 1000, window, DecodeOptions())  # type: ignore[arg-type]
+    assert counting.joined < 30_000
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_window_never_outgrows_a_state(tokenizer_of: Callable[[str], Tokenizer], family: str) -> None:
+    tokenizer = tokenizer_of(family)
+    unfinished = unfinished_ids(tokenizer)[0]
+    text, window = detokenize(tokenizer, [unfinished] * 3000, EMPTY_WINDOW, DecodeOptions())
+    assert len(window.tokens) <= MOST_HELD + 8
+    # What was held came out, and the stream goes on.
+    assert text == tokenizer.decode([unfinished] * 3000)
+    more, window = detokenize(tokenizer, tokenizer.encode("hello there", False), window, DecodeOptions())
+    assert more.endswith("hello there")
+
+
 def test_slow_tokenizers_put_spaces_between_added_tokens() -> None:
     class Slow:
         """Two letters and two added tokens, the way vLLM treats a tokenizer that is not fast."""
@@ -139,6 +236,7 @@ def test_slow_tokenizers_put_spaces_between_added_tokens() -> None:
         all_special_tokens = ["<s>"]  # noqa: RUF012
         space_marker = None
         joins_exactly = False
+        byte_form = ByteForm.UNKNOWN
 
         def __len__(self) -> int:
             return 4

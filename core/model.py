@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.bounds import Limits
 from core.bundle.folder import FolderFiles, ModelFiles
 from core.bundle.model_config import ModelConfig, read_model_config
 from core.errors import ConfigurationError, ModelNotFound
+from core.options import CONTENT_FORMATS, ModelOptions
 from core.state.fingerprint import STATE_VERSION, fingerprint
 from core.text.stop import EosTokens
 from core.tokenizer import Tokenizer, load_tokenizer
+from core.upstream.model_view import ModelView, view_model
+from core.upstream.version import vllm_version
 
 if TYPE_CHECKING:
     from core.parsing.chat_parser import ChatParser
@@ -23,48 +25,6 @@ if TYPE_CHECKING:
 
 # vLLM's fallback for a model that declares no context length.
 _DEFAULT_MODEL_LEN = 2048
-# Whose answers ours are compared with, and whose parsers the slice holds.
-VLLM_VERSION = "0.33.0"
-CONTENT_FORMATS = ("auto", "string", "openai")
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """How a model is served: the flags of ``vllm launch render`` that change answers.
-
-    ``generation_config`` is "auto" (the model's own), "vllm" (no defaults) or
-    a folder that holds one. ``system_start_date`` (YYYY-MM-DD) pins the date
-    in the system message of gpt-oss models; None means today.
-    ``parser_step`` says how a streamed chunk of several tokens goes through a
-    parser: "chunk" for all at once, as vLLM does it, "token" for one by one,
-    which is how parsers lose least.
-    ``tokenizer_mode`` is vLLM's: "hf", "mistral" or "auto".
-    ``one_shot_prompt`` says whose prompt ids tell a one-shot parser where the
-    output begins: "response" for those in the engine's answer only, as vLLM
-    does it, "request" for those of the derender request where the answer has
-    none (vLLM's issue 53284).
-    """
-
-    served_names: Sequence[str]
-    tool_call_parser: str | None = None
-    reasoning_parser: str | None = None
-    enable_auto_tool_choice: bool = False
-    chat_template: str | None = None
-    chat_template_content_format: str = "auto"
-    default_chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    trust_request_chat_template: bool = False
-    exclude_tools_when_tool_choice_none: bool = False
-    max_model_len: int | None = None
-    max_logprobs: int = 20
-    max_n_sequences: int = 16384
-    generation_config: str = "auto"
-    system_start_date: str | None = None
-    stream_state: str = "checkpoint"
-    state_keys: Sequence[str] = ()
-    state_signature_required: bool = True
-    one_shot_prompt: str = "response"
-    tokenizer_mode: str = "auto"
-    parser_step: str = "chunk"
 
 
 @dataclass(frozen=True)
@@ -74,6 +34,7 @@ class Model:
     options: ModelOptions
     origin: str
     config: ModelConfig
+    view: ModelView
     tokenizer: Tokenizer
     eos: EosTokens
     limits: Limits
@@ -89,7 +50,7 @@ class Model:
             {
                 **({"step": options.parser_step} if options.parser_step != "chunk" else {}),
                 "state": STATE_VERSION,
-                "vllm": VLLM_VERSION,
+                "vllm": vllm_version(),
                 "tokenizer": self.files.digest(self.tokenizer.source_file),
                 "parsers": [options.tool_call_parser, options.reasoning_parser, options.enable_auto_tool_choice],
                 "template": dict(options.default_chat_template_kwargs),
@@ -105,13 +66,9 @@ class Model:
     @cached_property
     def renderer(self) -> Renderer:
         """The rendering half, built when it is first wanted: a deployment that only derenders never loads it."""
-        from core.render.renderer import build_renderer
+        from core.render.renderer import build_renderer  # late: vLLM's rendering modules are slow to load
 
-        return build_renderer(self)
-
-    @property
-    def is_harmony(self) -> bool:
-        return self.config.model_type == "gpt_oss"
+        return build_renderer(self.config, self.options, self.view, self.tokenizer, self.limits, self.chat_parser)
 
     def resolve_name(self, requested: str | None) -> str:
         """The model name for a response.
@@ -147,27 +104,31 @@ def load_model(files: ModelFiles, options: ModelOptions) -> Model:
         max_n_sequences=options.max_n_sequences,
         max_logprobs=options.max_logprobs,
     )
+    view = view_model(config, options.served_names[0], files.origin, limits.max_model_len)
     return Model(
         options=options,
         origin=files.origin,
         config=config,
+        view=view,
         tokenizer=tokenizer,
         eos=_eos_tokens(config, tokenizer),
         limits=limits,
-        chat_parser=_chat_parser(config, tokenizer, options, limits),
+        chat_parser=_chat_parser(config, view, tokenizer, options),
         signer=_signer(options),
         files=files,
     )
 
 
-def _chat_parser(config: ModelConfig, tokenizer: Tokenizer, options: ModelOptions, limits: Limits) -> ChatParser | None:
+def _chat_parser(
+    config: ModelConfig, view: ModelView, tokenizer: Tokenizer, options: ModelOptions
+) -> ChatParser | None:
     # A harmony model is always parsed; no other one is unless a parser is named.
-    if config.model_type != "gpt_oss" and not options.tool_call_parser and not options.reasoning_parser:
+    if not config.is_harmony and not options.tool_call_parser and not options.reasoning_parser:
         return None
-    # vLLM's parser modules are a good part of a cold start: only a deployment that parses pays for them.
+    # Late: vLLM's parser modules are a good part of a cold start, and only a deployment that parses pays for them.
     from core.parsing.chat_parser import load_chat_parser
 
-    return load_chat_parser(config, tokenizer, options, limits.max_model_len)
+    return load_chat_parser(config.is_harmony, view, tokenizer, options)
 
 
 def _with_generation_config(config: ModelConfig, choice: str) -> ModelConfig:
@@ -181,7 +142,7 @@ def _with_generation_config(config: ModelConfig, choice: str) -> ModelConfig:
 def _signer(options: ModelOptions) -> StateSigner | None:
     if not options.state_keys:
         return None
-    from core.state.signature import StateSigner
+    from core.state.signature import StateSigner  # late: a deployment without keys has no use for itsdangerous
 
     return StateSigner(options.state_keys, options.state_signature_required)
 

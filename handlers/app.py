@@ -18,7 +18,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from core.errors import RequestError, Unavailable
-from core.model import VLLM_VERSION
+from core.upstream.version import vllm_version
 from handlers.body import read_body
 from handlers.loading import ModelLoader
 from handlers.logs import RequestLog, write_fault, write_line
@@ -31,7 +31,7 @@ from handlers.sse import EventStream
 class _Application(FastAPI):
     def __init__(self, routers: Sequence[Router]) -> None:
         super().__init__(
-            title="derender", version=VLLM_VERSION, docs_url=None, redoc_url=None, lifespan=_closing(routers)
+            title="derender", version=vllm_version(), docs_url=None, redoc_url=None, lifespan=_closing(routers)
         )
         self._post_routes = [route for router in routers for route in router.routes]
 
@@ -140,7 +140,7 @@ def _add_service_routes(app: FastAPI, loader: ModelLoader) -> None:
         return json_response(list_models(loader.get()))
 
     async def version(request: Request) -> Response:
-        return json_response({"version": VLLM_VERSION})
+        return json_response({"version": vllm_version()})
 
     app.add_api_route("/health", _guarded(health, "/health"), methods=["GET"], name="Health")
     app.add_api_route("/ping", _guarded(health, "/ping"), methods=["GET"], name="Ping")

@@ -18,8 +18,8 @@ from core.protocol.derender import (
     DerenderCompletionRequest,
     DerenderCompletionStreamRequest,
     parse_derender,
-    schema_error,
 )
+from core.protocol.schema_error import schema_error
 from handlers.metrics import Work, count
 from handlers.routing import Route, Router, json_endpoint
 

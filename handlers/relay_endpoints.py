@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from core.model import Model
+from core.protocol.body import decode_body
 from core.protocol.engine import GenerateChunk, GenerateResponse
 from core.relay.chat import ChatAnswer
 from core.relay.completions import CompletionAnswer
 from core.relay.errors import UnreadableOutput
 from core.relay.request import RelayRequest, open_chat, open_completion
 from core.relay.whole import WholeAnswer
-from core.render.request import decode_body
 from handlers.engine_client import EngineClient
 from handlers.logs import write_fault
 from handlers.metrics import Work, count

@@ -7,9 +7,9 @@ from typing import Any
 from fastapi import Request
 
 from core.model import Model
+from core.protocol.body import decode_body
 from core.render.chat import render_chat
 from core.render.completions import render_completion
-from core.render.request import decode_body
 from core.render.tokenize import tokenize as tokenize_request
 from handlers.metrics import Work, count
 from handlers.request_forms import chat_forms, completion_forms, tokenize_forms

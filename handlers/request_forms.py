@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from core.upstream.requests import chat_type, completion_type, tokenize_types
+
 Forms = tuple[type[BaseModel], ...]
 
 
 def chat_forms() -> Forms:
-    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
-
-    return (ChatCompletionRequest,)
+    return (chat_type(),)
 
 
 def completion_forms() -> Forms:
-    from vllm.entrypoints.openai.completion.protocol import CompletionRequest
-
-    return (CompletionRequest,)
+    return (completion_type(),)
 
 
 def tokenize_forms() -> Forms:
-    from vllm.entrypoints.serve.tokenize.protocol import TokenizeChatRequest, TokenizeCompletionRequest
-
-    return TokenizeCompletionRequest, TokenizeChatRequest
+    return tokenize_types()

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from core.errors import ConfigurationError
-from core.model import ModelOptions
+from core.options import ModelOptions
 from core.tokenizer import MODES
 
 PREFIX = "DERENDER_"

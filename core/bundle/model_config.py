@@ -27,6 +27,17 @@ class ModelConfig:
         return str(self._text_config.get("model_type") or self.config.get("model_type") or "")
 
     @property
+    def is_harmony(self) -> bool:
+        """Whether the model speaks harmony (gpt-oss), which no chat template writes and one parser reads."""
+        return self.model_type == "gpt_oss"
+
+    @property
+    def architecture(self) -> str | None:
+        """The first of the model's architectures."""
+        names = self.config.get("architectures")
+        return str(names[0]) if isinstance(names, list) and names else None
+
+    @property
     def _text_config(self) -> Mapping[str, Any]:
         # Multimodal configurations keep the language model's numbers one level down.
         nested = self.config.get("text_config")

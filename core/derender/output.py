@@ -7,7 +7,6 @@ from typing import Any
 
 from core.errors import BadRequest
 from core.model import Model
-from core.parsing.requests import validate_chat_request, validate_completion_request
 from core.protocol.engine import Choice, LogProbs, StreamChoice
 from core.protocol.output_options import (
     NO_REQUEST,
@@ -20,6 +19,7 @@ from core.protocol.output_options import (
 from core.text.detokenizer import DecodeOptions, Window, detokenize, detokenize_all
 from core.text.logprobs import chat_logprobs
 from core.text.stop import StopReason, cut_stop_string, drop_stop_token, strings_to_cut
+from core.upstream.requests import validate_chat, validate_completion
 
 
 def options_of_chat(request: Mapping[str, Any] | None) -> OutputOptions:
@@ -30,7 +30,7 @@ def options_of_chat(request: Mapping[str, Any] | None) -> OutputOptions:
     """
     if request is None:
         return NO_REQUEST
-    return plain_chat_options(request) or chat_options(validate_chat_request(request))
+    return plain_chat_options(request) or chat_options(validate_chat(request, "body.chat_request"))
 
 
 def options_of_completion(request: Mapping[str, Any] | None) -> OutputOptions:
@@ -41,7 +41,8 @@ def options_of_completion(request: Mapping[str, Any] | None) -> OutputOptions:
     """
     if request is None:
         return NO_REQUEST
-    return plain_completion_options(request) or completion_options(validate_completion_request(request))
+    plain = plain_completion_options(request)
+    return plain or completion_options(validate_completion(request, "body.completion_request"))
 
 
 def decode_output(

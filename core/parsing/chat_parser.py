@@ -9,46 +9,26 @@ plain mappings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from vllm.entrypoints.openai.chat_completion.message_assembly import assemble_chat_message_fields
-from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
-from vllm.entrypoints.serve.utils.tool_calls_utils import resolve_finish_reason
-from vllm.parser import ParserManager
-
-from core.bundle.model_config import ModelConfig
-from core.errors import BadRequest, ConfigurationError
-from core.model import ModelOptions
+from core.errors import BadRequest
+from core.options import ModelOptions
 from core.parsing.checkpoint import CheckpointRefused, Prototype
-from core.parsing.requests import validate_chat_request
 from core.protocol import openai
 from core.tokenizer import Tokenizer
+from core.upstream.model_view import ModelView
+from core.upstream.parsers import (
+    ChatStreamProcessor,
+    assemble_chat_message_fields,
+    build_parser,
+    choose_parser_class,
+    new_processor,
+    resolve_finish_reason,
+)
+from core.upstream.requests import validate_chat
 
-_HARMONY_REASONING = "openai_gptoss"
 # Sets of tools that are offered at a time; one more, and the collection starts anew.
 _MOST_PROTOTYPES = 16
-# The classes that a composed parser is made of hang off these attributes.
-_PARTS = ("reasoning_parser_cls", "tool_parser_cls", "tool_strict_level")
-
-
-@dataclass(frozen=True)
-class HfConfig:
-    """What vLLM's parsers and rendering read of a model's ``config.json``."""
-
-    model_type: str
-
-
-@dataclass(frozen=True)
-class ParserModelConfig:
-    """What vLLM's parsers read of its ``ModelConfig``."""
-
-    model: str
-    hf_config: HfConfig
-    hf_text_config: HfConfig
-    architecture: str | None
-    max_model_len: int
-    hf_overrides: Any = None
 
 
 class ChatParser:
@@ -58,13 +38,13 @@ class ChatParser:
         self,
         parser_cls: Any,
         tokenizer: Tokenizer,
-        model_config: ParserModelConfig,
+        view: ModelView,
         options: ModelOptions,
         is_harmony: bool,
     ) -> None:
         self.parser_cls = parser_cls
         self.tokenizer = tokenizer
-        self.model_config = model_config
+        self.view = view
         self.is_harmony = is_harmony
         self._options = options
         # Part of the loaded model: what it holds depends on no output, only on the tools that requests offer.
@@ -76,7 +56,7 @@ class ChatParser:
         Raises:
             SchemaError, BadRequest: as vLLM would.
         """
-        return validate_chat_request(chat_request)
+        return validate_chat(chat_request, "body.chat_request")
 
     def template_kwargs(self, chat_request: Any) -> dict[str, Any]:
         """The chat template's arguments: a parser reads some of them (``enable_thinking``)."""
@@ -90,12 +70,11 @@ class ChatParser:
 
     def build(self, chat_request: Any) -> Any:
         """A fresh vLLM parser for one output of ``chat_request``."""
-        return self.parser_cls(
-            self.tokenizer,
-            chat_request.tools,
-            chat_template_kwargs=self.template_kwargs(chat_request),
-            model_config=self.model_config,
-        )
+        return self.build_with(chat_request, self.template_kwargs(chat_request))
+
+    def build_with(self, chat_request: Any, template_kwargs: Mapping[str, Any]) -> Any:
+        """A fresh vLLM parser, told the chat template's arguments that rendering settled on."""
+        return build_parser(self.parser_cls, self.tokenizer, self.view, chat_request.tools, template_kwargs)
 
     def processor(self, chat_request: Any, key: str | None = None) -> ChatStreamProcessor:
         """A fresh stream processor of vLLM for one output of ``chat_request``.
@@ -103,12 +82,8 @@ class ChatParser:
         Requests with the same ``key`` have the same tools and template
         arguments: the parser is built for the first and copied for the others.
         """
-        return ChatStreamProcessor(
-            chat_request,
-            self.build(chat_request) if key is None else self._copied(chat_request, key),
-            enable_auto_tools=self._options.enable_auto_tool_choice,
-            parser_cls=self.parser_cls,
-        )
+        parser = self.build(chat_request) if key is None else self._copied(chat_request, key)
+        return new_processor(self.parser_cls, parser, chat_request, self._options.enable_auto_tool_choice)
 
     def _copied(self, chat_request: Any, key: str) -> Any:
         if key not in self._prototypes:
@@ -184,7 +159,7 @@ class OneShotParser:
 
 
 def load_chat_parser(
-    config: ModelConfig, tokenizer: Tokenizer, options: ModelOptions, max_model_len: int
+    is_harmony: bool, view: ModelView, tokenizer: Tokenizer, options: ModelOptions
 ) -> ChatParser | None:
     """Choose the parser of a deployment; None when the options select none.
 
@@ -192,35 +167,12 @@ def load_chat_parser(
         ConfigurationError: a parser does not exist, cannot be combined, or needs
             tokens that the tokenizer does not have; the reason is vLLM's.
     """
-    is_harmony = config.model_type == "gpt_oss"
-    reasoning = options.reasoning_parser or (_HARMONY_REASONING if is_harmony else None)
-    try:
-        parser_cls = ParserManager.get_parser(
-            tool_parser_name=options.tool_call_parser,
-            reasoning_parser_name=reasoning,
-            enable_auto_tools=options.enable_auto_tool_choice,
-            model_name=options.served_names[0],
-            is_harmony=is_harmony,
-            tokenizer=tokenizer,
-        )
-    except Exception as exc:
-        # vLLM names the parser in one exception and the reason in its cause.
-        reasons = [str(exc)]
-        if exc.__cause__ is not None and str(exc.__cause__) not in reasons[0]:
-            reasons.append(str(exc.__cause__))
-        raise ConfigurationError(": ".join(filter(None, reasons))) from exc
-    if parser_cls is None:
-        return None
-    if is_harmony:
-        # vLLM stores the choice on its one HarmonyParser class: a subclass keeps deployments apart.
-        parser_cls = type(parser_cls.__name__, (parser_cls,), {name: getattr(parser_cls, name) for name in _PARTS})
-    architectures = config.config.get("architectures") or [None]
-    hf_config = HfConfig(model_type=config.model_type)
-    model_config = ParserModelConfig(
-        model=options.served_names[0],
-        hf_config=hf_config,
-        hf_text_config=hf_config,
-        architecture=architectures[0],
-        max_model_len=max_model_len,
+    parser_cls = choose_parser_class(
+        tool_parser=options.tool_call_parser,
+        reasoning_parser=options.reasoning_parser,
+        enable_auto_tools=options.enable_auto_tool_choice,
+        model_name=options.served_names[0],
+        is_harmony=is_harmony,
+        tokenizer=tokenizer,
     )
-    return ChatParser(parser_cls, tokenizer, model_config, options, is_harmony)
+    return None if parser_cls is None else ChatParser(parser_cls, tokenizer, view, options, is_harmony)

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
-
 from core.parsing.chat_parser import ChatParser
 from core.text.detokenizer import DecodeOptions, Window, detokenize, seed_window
+from core.upstream.parsers import ChatStreamProcessor
 
 
 @dataclass

@@ -3,7 +3,7 @@
 The forms are vLLM 0.33.0's, with the additions of ``docs/api.md``. A body's
 ``chat_request`` and ``completion_request`` stay plain mappings here: they are
 validated by vLLM's own types (``core.protocol.output_options``,
-``core.parsing``).
+``core.upstream.requests``).
 """
 
 from __future__ import annotations
@@ -12,22 +12,19 @@ import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
-from core.errors import SchemaError
 from core.json import Json
 from core.protocol.engine import GenerateChunk, GenerateResponse
+from core.protocol.schema_error import MAX_COLLECTED, missing_body, schema_error
 
 # vLLM accepts a decode window of this many tokens; a real one holds a handful.
 MAX_WINDOW = 1024
 MAX_LOGPROB_CONTEXT = 4
 # Gathering pays off within a few dozen chunks; more in one call is not a stream any more.
 MAX_CHUNKS = 4096
-_MAX_ERRORS = 20
-# pydantic cannot be asked for the first few only: collecting millions takes longer than validating did.
-_MAX_COLLECTED = 5000
 _STREAM_TRUE = re.compile(rb'"stream"\s*:\s*(?:true|1)')
 
 
@@ -156,7 +153,7 @@ def parse_derender(body: bytes, once: type[_Once], chunk: type[_Chunk]) -> _Once
         SchemaError: names every field that is wrong.
     """
     if not body or body.isspace() or body.strip() == b"null":
-        raise SchemaError("1 validation error:\n  {'type': 'missing', 'loc': 'body', 'msg': 'Field required'}", "body")
+        raise missing_body()
     # The key may also stand deeper in the body, so what is found only says which form to try first.
     forms: list[type[BaseModel]] = [chunk, once] if _STREAM_TRUE.search(body) else [once, chunk]
     errors: list[ValidationError] = []
@@ -166,7 +163,7 @@ def parse_derender(body: bytes, once: type[_Once], chunk: type[_Chunk]) -> _Once
                 return form.model_validate_json(body)  # type: ignore[return-value]
         except ValidationError as exc:
             errors.append(exc)
-            if exc.error_count() > _MAX_COLLECTED:
+            if exc.error_count() > MAX_COLLECTED:
                 raise schema_error(exc) from exc
             if not any(error["loc"][:1] == ("stream",) for error in exc.errors(include_url=False, include_input=False)):
                 raise schema_error(exc) from exc
@@ -188,28 +185,3 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def schema_error(exc: ValidationError, prefix: str = "body") -> SchemaError:
-    """A validation error in the form of vLLM's answers: one line a fault, ``param`` the first field."""
-    if exc.error_count() > _MAX_COLLECTED:
-        return SchemaError(f"{exc.error_count()} validation errors: too many to list", prefix)
-    found = exc.errors(include_url=False, include_context=False)
-    lines = []
-    for error in found[:_MAX_ERRORS]:
-        loc = ".".join([prefix, *map(str, error["loc"])])
-        lines.append(
-            f"  {{'type': '{error['type']}', 'loc': '{loc}', 'msg': {error['msg']!r}, {_shown(error['input'])}}}"
-        )
-    if len(found) > _MAX_ERRORS:
-        lines.append(f"  ... and {len(found) - _MAX_ERRORS} more")
-    count = f"{len(found)} validation error{'s' if len(found) != 1 else ''}"
-    return SchemaError(f"{count}:\n" + "\n".join(lines), ".".join([prefix, *map(str, found[0]["loc"])]))
-
-
-def _shown(value: Any) -> str:
-    # Large values are named by their size only: an error must not be larger than what caused it.
-    if isinstance(value, dict | list):
-        kind = "dict" if isinstance(value, dict) else "list"
-        return f"'input': '<{kind} of {len(value)} items>'"
-    return f"'input': {str(value)[:100]!r}"

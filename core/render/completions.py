@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm.exceptions import VLLMValidationError
-
 from core.errors import BadRequest
 from core.model import Model
-from core.render.chat import BEAM_SEARCH, NO_TOKENS
 from core.render.generate_request import generate_request
-from core.render.prompt import CheckedText, Prompt, check_ids, check_media_options, check_text, tokenize_text
-from core.render.refusal import refusals
+from core.render.prompt import CheckedText, Prompt, check_ids, check_prompt, check_text, tokenize_text
 from core.render.renderer import Renderer
-from core.render.request import parse_completion
-from core.render.sampling import resolve_sampling
+from core.render.sampling import check_beam_search, resolve_sampling
+from core.upstream.conversations import check_media_options
+from core.upstream.refusals import invalid, refusals
+from core.upstream.requests import validate_completion
 
 _SUFFIX = "suffix is only supported for models with FIM completion rendering"
 
@@ -28,10 +26,9 @@ def render_completion(model: Model, body: Any, request_id: str | None = None) ->
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
     """
-    request = parse_completion(body)
+    request = validate_completion(body)
     model.resolve_name(request.model)
-    if request.use_beam_search:
-        raise BadRequest(BEAM_SEARCH)
+    check_beam_search(request)
     renderer = model.renderer
     with refusals():
         prompt_input = _with_suffix(renderer, request)
@@ -40,8 +37,7 @@ def render_completion(model: Model, body: Any, request_id: str | None = None) ->
         base_id = f"cmpl-{request.request_id if request_id is None else request_id}"
         written = []
         for index, prompt in enumerate(prompts):
-            if not prompt.token_ids:
-                raise BadRequest(NO_TOKENS)
+            check_prompt(prompt)
             sampling = resolve_sampling(
                 request, request.max_tokens, len(prompt.token_ids), renderer.defaults, renderer.limits
             )
@@ -59,9 +55,7 @@ def _check_options(request: Any) -> None:
         raise BadRequest("prompt_logprobs is not compatible with prompt embeds.")
     check_media_options(request)
     if embeds and request.prompt_embeds != []:
-        raise VLLMValidationError(
-            "You must set `--enable-prompt-embeds` to input `prompt_embeds`.", parameter="prompt_embeds"
-        )
+        raise invalid("You must set `--enable-prompt-embeds` to input `prompt_embeds`.", "prompt_embeds")
 
 
 def _with_suffix(renderer: Renderer, request: Any) -> Any:
@@ -92,7 +86,7 @@ def completion_prompts(renderer: Renderer, request: Any, prompt: Any) -> list[Pr
     """The prompts of a completion or tokenize request: a text, ids, or a list of either.
 
     Raises:
-        VLLMValidationError: there is none, or one is too long.
+        Exception: there is none, or one is too long.
     """
     check_media_options(request)
     tokenizer = renderer.tokenizer
@@ -100,7 +94,7 @@ def completion_prompts(renderer: Renderer, request: Any, prompt: Any) -> list[Pr
     single = isinstance(prompt, str) or (isinstance(prompt, list) and prompt and isinstance(prompt[0], int))
     given = [prompt] if single else list(prompt or ())
     if not given:
-        raise VLLMValidationError("You must pass at least one prompt", parameter="prompt")
+        raise invalid("You must pass at least one prompt", "prompt")
     # Everything that can be refused without tokenizing is refused before anything is tokenized.
     checked: list[CheckedText | Prompt] = []
     for one in given:

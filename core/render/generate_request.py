@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm.parser.utils import count_history_tool_calls
-
 from core.render.prompt import Prompt
 from core.render.sampling import Sampling
+from core.upstream.conversations import count_history_tool_calls
 
 
 def generate_request(

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vllm.entrypoints.generate.base.protocol import validate_request_mm_kwargs
-from vllm.exceptions import VLLMValidationError
-from vllm.renderers.chat_utils import has_non_text_content
-
-from core.render.model_view import ModelView
+from core.errors import BadRequest
+from core.render.conversation import Conversation
+from core.render.renderer import Renderer
+from core.render.writing import write_conversation
 from core.tokenizer import Tokenizer
+from core.upstream.conversations import has_non_text_content
+from core.upstream.model_view import ModelView
+from core.upstream.refusals import invalid
 
 _KV_IDS = "kv_transfer_params.prompt_token_ids"
 # Fast tokenizers give a special token that they add this span: it is at no place of the text.
@@ -38,17 +40,39 @@ class CheckedText:
     cut: int
 
 
-def check_media_options(request: Any) -> None:
-    """Refuse the options that change how media are read; any request may hold them, also as unknown fields.
+def encode_conversation(renderer: Renderer, conversation: Conversation) -> Prompt:
+    """The prompt of a conversation.
+
+    Harmony's ids are neither cut nor counted here: vLLM ignores truncation for
+    these models, and a prompt that is too long fails when its output is sized.
 
     Raises:
-        VLLMValidationError: there are some.
+        Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
     """
-    validate_request_mm_kwargs(
-        mm_processor_kwargs=getattr(request, "mm_processor_kwargs", None),
-        media_io_kwargs=getattr(request, "media_io_kwargs", None),
-        trust_request_mm_kwargs=False,
-    )
+    request, tokenizer = conversation.request, renderer.tokenizer
+    if renderer.is_harmony:
+        token_ids = reused_ids(request, renderer.view, tokenizer)
+        written = write_conversation(renderer, conversation) if token_ids is None else token_ids
+        assert not isinstance(written, str)  # harmony has no text
+        return Prompt(written)
+    params = renderer.tokenize_params(request)
+    token_ids = reused_ids(request, renderer.view, tokenizer, request.messages)
+    if token_ids is not None:
+        return Prompt(token_ids)
+    written = write_conversation(renderer, conversation)
+    if isinstance(written, str):
+        return tokenize_text(tokenizer, check_text(tokenizer, written, params), params)
+    return check_ids(tokenizer, written, params)
+
+
+def check_prompt(prompt: Prompt) -> None:
+    """Refuse a prompt without a token.
+
+    Raises:
+        BadRequest: it has none.
+    """
+    if not prompt.token_ids:
+        raise BadRequest("No token_ids rendered")
 
 
 def check_text(tokenizer: Tokenizer, text: str, params: Any) -> CheckedText:
@@ -102,7 +126,7 @@ def reused_ids(
     with ``echo``, or with parts of ``messages`` that are not text.
 
     Raises:
-        VLLMValidationError: they are not ids of this model.
+        BadRequest: they are not ids of this model.
     """
     transfer = getattr(request, "kv_transfer_params", None)
     if not isinstance(transfer, dict):
@@ -112,11 +136,10 @@ def reused_ids(
         return None
     # True and False are ints, too.
     if not isinstance(token_ids, list) or not token_ids or any(type(i) is not int or i < 0 for i in token_ids):
-        raise VLLMValidationError(
-            "`kv_transfer_params['prompt_token_ids']` must be a non-empty list of non-negative integers.",
-            parameter=_KV_IDS,
+        raise invalid(
+            "`kv_transfer_params['prompt_token_ids']` must be a non-empty list of non-negative integers.", _KV_IDS
         )
     # The engine's vocabulary is often padded beyond the tokenizer's; some tokenizers have more than the engine.
     if max(token_ids) > max(tokenizer.max_token_id, view.vocab_size - 1):
-        raise VLLMValidationError(f"Token id {max(token_ids)} is out of vocabulary", parameter=_KV_IDS)
+        raise invalid(f"Token id {max(token_ids)} is out of vocabulary", _KV_IDS)
     return token_ids

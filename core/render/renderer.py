@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from core.bounds import Limits
-from core.model import ModelOptions
-from core.render.encoder import ChatEncoder, find_encoder
-from core.render.model_view import ModelView, view_model
+from core.bundle.model_config import ModelConfig
+from core.options import ModelOptions
 from core.render.sampling import SamplingDefaults, sampling_defaults
 from core.render.template import TemplateTokenizer
 from core.tokenizer import Tokenizer
+from core.upstream.encoders import ChatEncoder, find_encoder
+from core.upstream.model_view import ModelView
 
 if TYPE_CHECKING:
-    from core.model import Model
     from core.parsing.chat_parser import ChatParser
 
 # Every vLLM server has this default (--cohere-format); it is on the wire of every answer.
@@ -54,23 +54,24 @@ class Renderer:
         return params if self.encoder is None else replace(params, return_token_offsets=False)
 
 
-def build_renderer(model: Model) -> Renderer:
+def build_renderer(
+    config: ModelConfig,
+    options: ModelOptions,
+    view: ModelView,
+    tokenizer: Tokenizer,
+    limits: Limits,
+    parser: ChatParser | None,
+) -> Renderer:
     """The renderer of a loaded model. Reads no file; the tokenizer's merges are read by the first text."""
-    options = model.options
     return Renderer(
         options=options,
-        tokenizer=model.tokenizer,
-        limits=model.limits,
-        is_harmony=model.is_harmony,
-        view=view_model(model.config, options, model.origin, model.limits.max_model_len),
-        templates=TemplateTokenizer(model.tokenizer, options.chat_template),
-        encoder=find_encoder(_architecture(model.config.config), model.tokenizer),
+        tokenizer=tokenizer,
+        limits=limits,
+        is_harmony=config.is_harmony,
+        view=view,
+        templates=TemplateTokenizer(tokenizer, options.chat_template),
+        encoder=find_encoder(config.architecture, tokenizer),
         template_kwargs={**_COHERE_FORMAT, **options.default_chat_template_kwargs},
-        defaults=sampling_defaults(model.config, options),
-        parser=model.chat_parser,
+        defaults=sampling_defaults(config, options),
+        parser=parser,
     )
-
-
-def _architecture(config: Mapping[str, Any]) -> str | None:
-    names = config.get("architectures")
-    return str(names[0]) if isinstance(names, list) and names else None

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from vllm.entrypoints.serve.utils.api_utils import get_max_tokens
-from vllm.exceptions import VLLMValidationError
 
 from core.bounds import Limits
 from core.bundle.model_config import ModelConfig
-from core.model import ModelOptions
+from core.errors import BadRequest
+from core.options import ModelOptions
+from core.upstream.sampling import get_max_tokens
 
 # What vLLM takes from a generation configuration (``ModelConfig.get_diff_sampling_param``).
 _TAKEN = (
@@ -53,6 +53,16 @@ def sampling_defaults(config: ModelConfig, options: ModelOptions) -> SamplingDef
     return SamplingDefaults(values, None if options.generation_config == "auto" else values.get("max_tokens"))
 
 
+def check_beam_search(request: Any) -> None:
+    """Refuse beam search, for which there is no request to an engine.
+
+    Raises:
+        BadRequest: the request asks for it.
+    """
+    if request.use_beam_search:
+        raise BadRequest("Beam search is not supported by the render endpoint")
+
+
 @dataclass(frozen=True)
 class Sampling:
     """Sampling parameters on the wire, and the transfer parameters that go beside them."""
@@ -70,7 +80,7 @@ def resolve_sampling(
     ``requested`` is the request's own limit of output tokens.
 
     Raises:
-        VLLMValidationError, ValueError: a value is out of its range, or nothing is left for the output.
+        Exception: a value is out of its range, or nothing is left for the output.
     """
     max_tokens = get_max_tokens(
         limits.max_model_len,
@@ -82,7 +92,7 @@ def resolve_sampling(
     )
     params = request.to_sampling_params(max_tokens, dict(defaults.values))
     if params.n > limits.max_n_sequences:
-        raise VLLMValidationError(
+        raise BadRequest(
             f"n must be at most {limits.max_n_sequences}, got {params.n}. To increase this limit, set the "
             f"VLLM_MAX_N_SEQUENCES environment variable."
         )

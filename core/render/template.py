@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vllm._slice.chat_template import _cut_at_mark, _with_mark, compile_chat_template, render_chat_template
-
 from core.render.step_limit import compile_limited
 from core.tokenizer import Tokenizer
+from core.upstream.templates import compile_chat_template, render_chat_template, render_compiled
 
 _BOTH_ENDS = (
     "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want "
@@ -111,7 +110,4 @@ def _render_limited(
 ) -> str:
     """As the slice's ``render_chat_template``, under the step limit."""
     template = compile_limited(source, compile_chat_template(source).environment)
-    if not continued:
-        return template.render(messages=messages, **variables)
-    marked, text = _with_mark(messages, continued if isinstance(continued, str) else "content", source)
-    return str(_cut_at_mark(template.render(messages=marked, **variables), text))
+    return render_compiled(template, source, messages, continued, variables)

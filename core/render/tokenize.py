@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from core.model import Model
-from core.render.chat import chat_prompt
+from core.render.chat import prepare_chat
 from core.render.completions import completion_prompts
-from core.render.conversation import check_template_trust, conversation_prompt, tool_dicts
-from core.render.refusal import refusals
+from core.render.conversation import read_tokenized
+from core.render.prompt import encode_conversation
 from core.render.renderer import Renderer
-from core.render.request import parse_tokenize
+from core.upstream.refusals import refusals
+from core.upstream.requests import validate_tokenize
 
 
 def tokenize(model: Model, body: Any) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def tokenize(model: Model, body: Any) -> dict[str, Any]:
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
     """
-    request = parse_tokenize(body)
+    request = validate_tokenize(body)
     model.resolve_name(request.model)
     renderer = model.renderer
     with refusals():
@@ -36,6 +37,5 @@ def _token_ids(renderer: Renderer, request: Any) -> list[int]:
     if not hasattr(request, "messages"):
         return completion_prompts(renderer, request, request.prompt)[0].token_ids
     if renderer.is_harmony:
-        return chat_prompt(renderer, request.to_chat_completion_request()).token_ids
-    check_template_trust(renderer, request)
-    return conversation_prompt(renderer, request, tool_dicts(request.tools), adjust=False).token_ids
+        return prepare_chat(renderer, request.to_chat_completion_request()).prompt.token_ids
+    return encode_conversation(renderer, read_tokenized(renderer, request)).token_ids

@@ -24,6 +24,7 @@ from core.tokenizer.adapter import check_id
 from core.tokenizer.mistral_chat import adjust_messages, check_conversation, check_template_options, text_message
 from core.tokenizer.mistral_grammar import MistralGrammars
 from core.tokenizer.tekken import TekkenVocabulary, join_pieces, read_tekken
+from core.upstream.mistral import introduce_tokenizer
 
 _FIRST_GRAMMAR_VERSION = 11
 _FIRST_EFFORT_VERSION = 15
@@ -357,15 +358,8 @@ def load_tekken(read: Callable[[], bytes], name: str) -> TekkenTokenizer:
         ConfigurationError: the file is not a tekken vocabulary.
     """
     tokenizer = TekkenTokenizer(read_tekken(read()), read, name=name)
-    _introduce()
+    introduce_tokenizer(TekkenTokenizer)
     return tokenizer
-
-
-def _introduce() -> None:
-    """Make the class known to vLLM's parsers, which ask for instances of their own tokenizer class."""
-    from vllm.tokenizers.mistral import MistralTokenizer
-
-    MistralTokenizer.register(TekkenTokenizer)
 
 
 def _without_language(text: str) -> str:

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from core.bundle.folder import FolderFiles
-from core.model import Model, ModelOptions, load_model
+from core.model import Model, load_model
+from core.options import ModelOptions
 from core.parsing.chat_parser import load_chat_parser
 from tests.equality.outputs import Pair, outputs, request
 from tests.equality.wire import Case
@@ -101,11 +102,11 @@ def cases(model: Model, pair: Pair, folder: str) -> Iterator[Case]:
     for output in outputs(pair, folder):
         ids = tokenizer.encode(output.text, add_special_tokens=False)
         ids = ids[: round(len(ids) * output.keep)]
-        if output.finish == "stop" and not output.complete and not model.is_harmony:
+        if output.finish == "stop" and not output.complete and not model.config.is_harmony:
             # Engines report the token that ended the output; a harmony message has its own end.
             assert tokenizer.eos_token_id is not None
             ids.append(tokenizer.eos_token_id)
-        prompt = (_HARMONY_PROMPT if model.is_harmony else _PROMPT) + output.opened
+        prompt = (_HARMONY_PROMPT if model.config.is_harmony else _PROMPT) + output.opened
         yield Case(
             parsers=pair,
             folder=folder,

@@ -12,7 +12,8 @@ from core.bundle.folder import FolderFiles
 from core.bundle.manifest import MANIFEST_NAME, load_manifest
 from core.bundle.model_config import read_model_config
 from core.errors import ConfigurationError
-from core.model import ModelOptions, load_model
+from core.model import load_model
+from core.options import ModelOptions
 from core.tokenizer import load_tokenizer
 from infra.cli import main
 

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import RequestError
-from core.parsing.requests import validate_chat_request, validate_completion_request
 from core.protocol.output_options import (
     chat_options,
     completion_options,
     plain_chat_options,
     plain_completion_options,
 )
+from core.upstream.requests import validate_chat, validate_completion
 
 VALUES = st.one_of(
     st.booleans(), st.none(), st.integers(-3, 40), st.floats(-1, 3), st.text(max_size=3), st.just(2**40),
@@ -47,7 +47,7 @@ def test_chat(fields: dict[str, Any], messages: list[Any]) -> None:
     request = {**fields, "messages": messages}
     plain = plain_chat_options(request)
     if plain is not None:
-        assert plain == chat_options(validate_chat_request(request))
+        assert plain == chat_options(validate_chat(request))
 
 
 @given(fields=FIELDS, prompt=st.one_of(st.text(max_size=3), st.none(), st.lists(st.integers(0, 3))))
@@ -56,7 +56,7 @@ def test_completion(fields: dict[str, Any], prompt: Any) -> None:
     request = {**fields, "prompt": prompt}
     plain = plain_completion_options(request)
     if plain is not None:
-        assert plain == completion_options(validate_completion_request(request))
+        assert plain == completion_options(validate_completion(request))
 
 
 def test_usual_requests_are_plain() -> None:
@@ -70,10 +70,10 @@ def test_usual_requests_are_plain() -> None:
 
 def test_vllm_refuses_in_its_own_words() -> None:
     with pytest.raises(RequestError, match="`tools` must not be an empty array") as caught:
-        validate_chat_request({"messages": [], "tools": []})
+        validate_chat({"messages": [], "tools": []})
     assert (caught.value.status, caught.value.type, caught.value.param) == (400, "BadRequestError", "tools")
     with pytest.raises(RequestError, match="Field required") as caught:
-        validate_chat_request({"model": "m"})
+        validate_chat({"model": "m"}, "body.chat_request")
     assert (caught.value.type, caught.value.param) == ("Bad Request", "body.chat_request.messages")
 
 
@@ -84,5 +84,5 @@ def test_vllm_refuses_in_its_own_words() -> None:
 )  # fmt: skip
 def test_what_trips_vllms_validators_is_a_bad_request(fields: dict[str, Any]) -> None:
     with pytest.raises(RequestError) as caught:
-        validate_chat_request({"messages": [], **fields})
+        validate_chat({"messages": [], **fields})
     assert caught.value.status == 400

@@ -13,7 +13,8 @@ import pytest
 from core.bundle.folder import FolderFiles
 from core.derender.stream import derender_chat_stream
 from core.errors import BadRequest, InvalidState
-from core.model import Model, ModelOptions, load_model
+from core.model import Model, load_model
+from core.options import ModelOptions
 from core.protocol.derender import DerenderChatStreamRequest
 from core.tokenizer import Tokenizer
 

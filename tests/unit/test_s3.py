@@ -15,7 +15,8 @@ from core.bundle.folder import FolderFiles
 from core.bundle.manifest import MANIFEST_NAME, Manifest, dump_manifest, entry_of
 from core.bundle.s3 import FetchLimits, S3Address, S3Files, parse_address, upload
 from core.errors import ConfigurationError, Unavailable
-from core.model import ModelOptions, load_model
+from core.model import load_model
+from core.options import ModelOptions
 from handlers.loading import ModelLoader
 from handlers.settings import Settings
 from infra.bundle import bundle_contents

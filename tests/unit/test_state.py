@@ -14,7 +14,8 @@ import pytest
 from core.bundle.folder import FolderFiles
 from core.derender.stream import derender_chat_stream, derender_completion_stream
 from core.errors import ConfigurationError, InvalidState, RequestError
-from core.model import Model, ModelOptions, load_model
+from core.model import Model, load_model
+from core.options import ModelOptions
 from core.protocol.derender import DerenderChatStreamRequest, DerenderCompletionStreamRequest
 from core.state.context import Context, pack_context, reduce_request, unpack_context
 from core.state.signature import StateSigner

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from core.bundle.folder import FolderFiles
-from core.model import Model, ModelOptions, load_model
+from core.model import Model, load_model
+from core.options import ModelOptions
 
 ModelOf = Callable[..., Model]
 FolderOf = Callable[..., Path]

@@ -159,7 +159,7 @@ def test_any_value_as_a_body(model_of: ModelOf, body: Any) -> None:
 @given(raw=st.binary(max_size=60) | st.text(alphabet='{}[]":,\\ud8001eE+-. ntf', max_size=30).map(str.encode))
 @settings(max_examples=400, deadline=None)
 def test_any_bytes(raw: bytes) -> None:
-    from core.render.request import decode_body
+    from core.protocol.body import decode_body
 
     with suppress(SchemaError):
         decode_body(raw)

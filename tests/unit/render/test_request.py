@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from core.errors import BadRequest, SchemaError
-from core.render.refusal import refusal_of, refusals
-from core.render.request import decode_body, parse_chat, parse_completion
+from core.protocol.body import decode_body
+from core.upstream.refusals import refusal_of, refusals
+from core.upstream.requests import validate_chat, validate_completion
 
 
 @pytest.mark.parametrize(
@@ -64,13 +65,13 @@ def test_what_is_not_json(raw: bytes, param: str, text: str) -> None:
 )
 def test_schema_errors(body: Any, message: str, param: str) -> None:
     with pytest.raises(SchemaError) as caught:
-        parse_chat(body)
+        validate_chat(body)
     assert (caught.value.message, caught.value.param) == (message, param)
 
 
 def test_branches_of_a_union_are_no_part_of_a_fields_name() -> None:
     with pytest.raises(SchemaError) as caught:
-        parse_completion({"prompt": [-1]})
+        validate_completion({"prompt": [-1]})
     assert caught.value.param == "body.prompt.0"
     assert "constrained" not in caught.value.message
 
@@ -78,18 +79,18 @@ def test_branches_of_a_union_are_no_part_of_a_fields_name() -> None:
 def test_an_error_does_not_grow_with_the_request() -> None:
     bad = {"role": "x" * 10_000, "content": 5}
     with pytest.raises(SchemaError) as caught:
-        parse_chat({"messages": [bad] * 50})
+        validate_chat({"messages": [bad] * 50})
     assert len(caught.value.message) < 12_000
     assert "...and " in caught.value.message
     with pytest.raises(SchemaError, match=r"^\d+ validation errors: too many to list$"):
-        parse_chat({"messages": [bad] * 500})
+        validate_chat({"messages": [bad] * 500})
 
 
 def test_validators_that_fail_are_answered() -> None:
     # vLLM's validators take for granted what a hostile body need not have.
     choice = {"type": "function", "function": {"name": "x"}}
     with pytest.raises(BadRequest, match="The request cannot be processed: KeyError"):
-        parse_chat({"messages": [], "tools": [{}], "tool_choice": choice})
+        validate_chat({"messages": [], "tools": [{}], "tool_choice": choice})
 
 
 def test_every_exception_becomes_an_answer() -> None:

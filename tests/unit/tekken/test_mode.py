@@ -9,7 +9,8 @@ import pytest
 
 from core.bundle.folder import FolderFiles
 from core.errors import ConfigurationError
-from core.model import ModelOptions, load_model
+from core.model import load_model
+from core.options import ModelOptions
 from core.tokenizer import FastTokenizer, load_tokenizer, tokenizer_file
 from core.tokenizer.mistral import TekkenTokenizer
 from infra.cli import main

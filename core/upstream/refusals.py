@@ -1,4 +1,4 @@
-"""What vLLM's code raises over a request, as the error that the client gets.
+"""What vLLM's code raises over a request, as the error that the client gets. The one place that turns it.
 
 The code that reads a client's messages, template options and schemas is
 vLLM's, jinja2's and harmony's, and what it meets there is the client's: so
@@ -11,13 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jinja2 import TemplateError
-from vllm.exceptions import VLLMError
-
 from core.errors import BadRequest, DerenderError
 
-# What vLLM answers with the exception's own text.
-_SPOKEN = (VLLMError, ValueError, TypeError, OverflowError, TemplateError)
 # A message may quote what it refuses, and the answer must not grow with the request.
 _MAX_MESSAGE = 16_000
 
@@ -41,6 +36,20 @@ def refusals() -> Iterator[None]:
 def refusal_of(exc: Exception) -> BadRequest:
     """The answer to a request over which ``exc`` was raised."""
     message = str(exc)[:_MAX_MESSAGE].strip()
-    if not isinstance(exc, _SPOKEN) or not message:
+    if not message or not isinstance(exc, _spoken()):
         message = f"The request cannot be processed: {type(exc).__name__}" + (f": {message}" if message else "")
     return BadRequest(message, getattr(exc, "parameter", None))
+
+
+def invalid(message: str, parameter: str) -> BadRequest:
+    """A refusal of ours in the words of vLLM's ``VLLMValidationError``, which names the field behind its message."""
+    return BadRequest(f"{message} (parameter={parameter})", parameter)
+
+
+def _spoken() -> tuple[type[Exception], ...]:
+    """What vLLM answers with the exception's own text."""
+    # Late: only a request that fails pays for these.
+    from jinja2 import TemplateError
+    from vllm.exceptions import VLLMError
+
+    return (VLLMError, ValueError, TypeError, OverflowError, TemplateError)

@@ -1,4 +1,7 @@
-"""What vLLM's rendering code reads of its ``ModelConfig``."""
+"""A model's configuration as vLLM's code sees it: what its parsers and its rendering read of a ``ModelConfig``.
+
+Imports no vLLM: the view is data, with attributes of the same names and meaning.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.bundle.model_config import ModelConfig
-from core.model import ModelOptions
 
 _MEDIA_KEYS = ("vision_config", "audio_config")
 
 
 @dataclass(frozen=True)
 class HfConfig:
-    """The part of ``config.json`` that chooses a fallback chat template."""
+    """The part of ``config.json`` that chooses a fallback chat template and the form of tool-call ids."""
 
     model_type: str
 
 
 @dataclass(frozen=True)
 class ModelView:
-    """A model as vLLM's rendering code sees it: attributes of the same names and meaning.
+    """A model as vLLM's parsers and rendering code see it.
 
     ``multimodal_config`` and ``enable_prompt_embeds`` are fixed: this project
     renders text only.
@@ -32,8 +34,11 @@ class ModelView:
     served_model_name: str
     max_model_len: int
     vocab_size: int
+    architecture: str | None
     hf_config: HfConfig
+    hf_text_config: HfConfig
     is_multimodal_model: bool
+    hf_overrides: Any = None
     multimodal_config: None = None
     enable_prompt_embeds: bool = False
     revision: None = None
@@ -42,15 +47,18 @@ class ModelView:
     trust_remote_code: bool = False
 
 
-def view_model(config: ModelConfig, options: ModelOptions, origin: str, max_model_len: int) -> ModelView:
-    """The view of a loaded model; ``origin`` is its folder."""
+def view_model(config: ModelConfig, served_name: str, origin: str, max_model_len: int) -> ModelView:
+    """The view of a model that is served as ``served_name``; ``origin`` is its folder."""
+    hf_config = HfConfig(config.model_type)
     return ModelView(
         model=origin,
         tokenizer=origin,
-        served_model_name=options.served_names[0],
+        served_model_name=served_name,
         max_model_len=max_model_len,
         vocab_size=config.vocab_size or 0,
-        hf_config=HfConfig(config.model_type),
+        architecture=config.architecture,
+        hf_config=hf_config,
+        hf_text_config=hf_config,
         is_multimodal_model=_takes_media(config.config),
     )
 

@@ -1,4 +1,4 @@
-"""Validation errors of render requests in the form of vLLM 0.33.0's answers.
+"""Validation errors of request bodies in the form of vLLM 0.33.0's answers.
 
 vLLM validates bodies through FastAPI and writes one line for each fault, with
 the field's name freed of what pydantic calls the branches of a union. The
@@ -15,8 +15,10 @@ from pydantic_core.core_schema import CoreSchemaType
 
 from core.errors import SchemaError
 
+BODY = "body"
 _MAX_ERRORS = 10
-_MAX_COLLECTED = 5000
+# pydantic has no way to ask for the first few: collecting millions would take longer than validating did.
+MAX_COLLECTED = 5000
 _MAX_INPUT = 200
 _MAX_LINE = 1000
 _CUT = "...[truncated]"
@@ -30,28 +32,35 @@ _BRANCHES = frozenset(
 )
 
 
-def schema_error(exc: ValidationError) -> SchemaError:
-    """The answer to a body that does not validate; ``param`` is its first faulty field."""
+def schema_error(exc: ValidationError, place: str = BODY) -> SchemaError:
+    """The answer to a body that does not validate; ``param`` is its first faulty field.
+
+    ``place`` is where in the body the value stands that was validated.
+    """
     count = exc.error_count()
-    if count > _MAX_COLLECTED:
-        # pydantic has no way to ask for the first few: collecting millions would take longer than validating did.
-        return SchemaError(f"{count} validation errors: too many to list", "body")
+    if count > MAX_COLLECTED:
+        return SchemaError(f"{count} validation errors: too many to list", place)
     found = exc.errors(include_url=False)
-    lines = [_line(error) for error in found[:_MAX_ERRORS]]
+    lines = [_line(error, place) for error in found[:_MAX_ERRORS]]
     label = "error" if count == 1 else "errors"
     if count > _MAX_ERRORS:
         lines.append(f"...and {count - _MAX_ERRORS} more {label}")
     text = "".join(f"\n  {line}" for line in lines)
-    return SchemaError(f"{count} validation {label}:{text}", _place(found[0]["loc"]))
+    return SchemaError(f"{count} validation {label}:{text}", _place(place, found[0]["loc"]))
 
 
 def body_error(kind: str, message: str, shown: str, place: int | None = None, reason: str | None = None) -> SchemaError:
     """The answer to a body that is no JSON object at all; ``shown`` stands for the body."""
-    where = "body" if place is None else f"body.{place}"
+    where = BODY if place is None else f"{BODY}.{place}"
     error: dict[str, Any] = {"type": kind, "loc": where, "msg": message, "input": shown}
     if reason is not None:
         error["ctx"] = {"error": reason}
     return SchemaError(f"1 validation error:\n  {error}", where)
+
+
+def missing_body() -> SchemaError:
+    """The answer to a call without a body."""
+    return body_error("missing", "Field required", shown_input(None))
 
 
 def shown_input(value: Any) -> Any:
@@ -65,11 +74,11 @@ def shown_input(value: Any) -> Any:
     return text if len(text) <= _MAX_INPUT else text[:_MAX_INPUT] + _CUT
 
 
-def _line(error: Any) -> str:
-    text = str({**error, "loc": _place(error["loc"]), "input": shown_input(error["input"])})
+def _line(error: Any, place: str) -> str:
+    text = str({**error, "loc": _place(place, error["loc"]), "input": shown_input(error["input"])})
     return text if len(text) <= _MAX_LINE else text[:_MAX_LINE] + _CUT
 
 
-def _place(location: Iterable[int | str]) -> str:
+def _place(place: str, location: Iterable[int | str]) -> str:
     parts = [str(part) for part in location]
-    return ".".join(["body", *(p for p in parts if p.lower() not in _BRANCHES and _BRACKETS.isdisjoint(p))])
+    return ".".join([place, *(p for p in parts if p.lower() not in _BRANCHES and _BRACKETS.isdisjoint(p))])

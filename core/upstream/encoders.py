@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from vllm.renderers.chat_utils import parse_chat_messages
-
 from core.errors import BadRequest
-from core.render.model_view import ModelView
 from core.tokenizer import Tokenizer
+from core.upstream.conversations import parse_messages
+from core.upstream.model_view import ModelView
 
 _V32 = ("vllm.tokenizers.deepseek_v32", "get_deepseek_v32_tokenizer", "string")
 _V4 = ("vllm.tokenizers.deepseek_v4", "get_deepseek_v4_tokenizer", "openai")
@@ -50,11 +49,11 @@ class ChatEncoder:
 
         Raises:
             BadRequest: the architecture's code is not here.
-            Exception: of any kind, over what the messages hold; see ``core.render.refusal``.
+            Exception: of any kind, over what the messages hold; see ``core.upstream.refusals``.
         """
         if self.encode is None:
             raise BadRequest(f"chats of a {self.architecture} model cannot be rendered by this server")
-        conversation, _, _ = parse_chat_messages(messages, view, self.content_format)
+        conversation = parse_messages(messages, view, self.content_format)
         rendered: str | list[int] = self.encode(conversation=conversation, messages=messages, **arguments)
         return rendered
 
@@ -62,7 +61,7 @@ class ChatEncoder:
         """The text that asks for what stands between two texts; None when the model has none."""
         if not self.takes_suffix:
             return None
-        from vllm.renderers.deepseek_v4 import _FIM_BEGIN, _FIM_END, _FIM_HOLE
+        from vllm.renderers.deepseek_v4 import _FIM_BEGIN, _FIM_END, _FIM_HOLE  # late: only such a request reads them
 
         return f"{_FIM_BEGIN}{prompt}{_FIM_HOLE}{suffix}{_FIM_END}"
 

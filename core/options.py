@@ -1,0 +1,48 @@
+"""How a model is served: the options that change answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+CONTENT_FORMATS = ("auto", "string", "openai")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is served: the flags of ``vllm launch render`` that change answers.
+
+    ``generation_config`` is "auto" (the model's own), "vllm" (no defaults) or
+    a folder that holds one. ``system_start_date`` (YYYY-MM-DD) pins the date
+    in the system message of gpt-oss models; None means today.
+    ``parser_step`` says how a streamed chunk of several tokens goes through a
+    parser: "chunk" for all at once, as vLLM does it, "token" for one by one,
+    which is how parsers lose least.
+    ``tokenizer_mode`` is vLLM's: "hf", "mistral" or "auto".
+    ``one_shot_prompt`` says whose prompt ids tell a one-shot parser where the
+    output begins: "response" for those in the engine's answer only, as vLLM
+    does it, "request" for those of the derender request where the answer has
+    none (vLLM's issue 53284).
+    """
+
+    served_names: Sequence[str]
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+    enable_auto_tool_choice: bool = False
+    chat_template: str | None = None
+    chat_template_content_format: str = "auto"
+    default_chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    trust_request_chat_template: bool = False
+    exclude_tools_when_tool_choice_none: bool = False
+    max_model_len: int | None = None
+    max_logprobs: int = 20
+    max_n_sequences: int = 16384
+    generation_config: str = "auto"
+    system_start_date: str | None = None
+    stream_state: str = "checkpoint"
+    state_keys: Sequence[str] = ()
+    state_signature_required: bool = True
+    one_shot_prompt: str = "response"
+    tokenizer_mode: str = "auto"
+    parser_step: str = "chunk"

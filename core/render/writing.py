@@ -1,0 +1,33 @@
+"""A conversation written out as the model was trained to read it.
+
+The second step of a rendering: text from a chat template, text or ids from an
+architecture's own code, ids from mistral-common or the harmony package.
+"""
+
+from __future__ import annotations
+
+from core.render.conversation import Conversation
+from core.render.mistral import is_mistral, mistral_ids
+from core.render.renderer import Renderer
+from core.upstream.conversations import apply_template
+
+
+def write_conversation(renderer: Renderer, conversation: Conversation) -> str | list[int]:
+    """The text of a conversation, or its ids.
+
+    Raises:
+        Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
+    """
+    request = conversation.request
+    if renderer.is_harmony:
+        from core.upstream.harmony import harmony_ids  # late: only gpt-oss models load the harmony package
+
+        tools = None if conversation.tools is None else request.tools
+        start_date = renderer.options.system_start_date
+        return harmony_ids(request.messages, tools, request.reasoning_effort, start_date)
+    arguments = conversation.params.get_apply_chat_template_kwargs()
+    if is_mistral(renderer.tokenizer):
+        return mistral_ids(renderer.tokenizer, renderer.view, request.messages, arguments)
+    if renderer.encoder is not None:
+        return renderer.encoder.render(renderer.view, request.messages, arguments)
+    return apply_template(renderer.view, renderer.templates, request.messages, conversation.params, arguments)

@@ -1,0 +1,76 @@
+"""vLLM's classes that the state of a parser is made of, for reading and writing it (``core.parsing.checkpoint``).
+
+Each function imports when it is called: a stream without such a part never pays for it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+
+def engine_states() -> type[Enum]:
+    """The states of a streaming parser engine."""
+    from vllm.parser.engine.parser_engine_config import ParserState
+
+    states: type[Enum] = ParserState
+    return states
+
+
+def olmo3_states() -> type[Enum]:
+    """The states of OLMo 3's reasoning buffer."""
+    from vllm.reasoning.olmo3_reasoning_parser import Olmo3ReasoningState
+
+    states: type[Enum] = Olmo3ReasoningState
+    return states
+
+
+def new_tool_call_slot() -> Any:
+    """A parser engine's record of one tool call, empty."""
+    from vllm.parser.engine.parser_engine import ToolCallSlot
+
+    return ToolCallSlot()
+
+
+def new_terminal(terminal: str, token_id: int, text: str) -> Any:
+    """A special token that an engine's scanner holds back."""
+    from vllm.parser.engine.token_id_scanner import PreLexedTerminal
+
+    return PreLexedTerminal(terminal, token_id, text)
+
+
+def scan_required_calls(text: str) -> Any:
+    """The spans of the calls in the JSON array of ``tool_choice: required``, as far as it is there."""
+    from vllm.tool_parsers.streaming import _scan_required_tool_calls
+
+    return _scan_required_tool_calls(text)
+
+
+def is_template_parser(parser: Any) -> bool:
+    """Whether the parser follows the model's response template."""
+    from vllm.parser.response_template import ResponseTemplateParser
+
+    return isinstance(parser, ResponseTemplateParser)
+
+
+def reads_prompt_first(parser: Any) -> bool:
+    """Whether the parser's first step looks at the prompt, to see whether reasoning is open."""
+    from vllm.parser.abstract_parser import DelegatingParser
+    from vllm.parser.harmony import HarmonyParser
+
+    return isinstance(parser, DelegatingParser) and not isinstance(parser, HarmonyParser)
+
+
+def harmony_recipient(recipient: str | None) -> str | None:
+    """A recipient of harmony as vLLM's parser reads it."""
+    from vllm.parser.harmony import HarmonyParser
+
+    name: str | None = HarmonyParser._normalize_recipient(recipient)
+    return name
+
+
+def harmony_encoding() -> Any:
+    """The encoding of the harmony package, loaded once."""
+    from vllm.entrypoints.openai.parser.harmony_utils import get_encoding
+
+    return get_encoding()

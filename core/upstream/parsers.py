@@ -1,0 +1,83 @@
+"""vLLM's parsers: choosing a class, building one for a request, and what its servers do with what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vllm.entrypoints.openai.chat_completion.message_assembly import assemble_chat_message_fields
+from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
+from vllm.entrypoints.serve.utils.tool_calls_utils import resolve_finish_reason
+from vllm.parser import ParserManager
+
+from core.errors import ConfigurationError
+from core.upstream.model_view import ModelView
+
+__all__ = [
+    "ChatStreamProcessor",
+    "assemble_chat_message_fields",
+    "build_parser",
+    "choose_parser_class",
+    "new_processor",
+    "resolve_finish_reason",
+]
+
+_HARMONY_REASONING = "openai_gptoss"
+# The classes that a composed parser is made of hang off these attributes.
+_PARTS = ("reasoning_parser_cls", "tool_parser_cls", "tool_strict_level")
+
+
+def choose_parser_class(
+    *,
+    tool_parser: str | None,
+    reasoning_parser: str | None,
+    enable_auto_tools: bool,
+    model_name: str,
+    is_harmony: bool,
+    tokenizer: Any,
+) -> Any:
+    """The parser class of a deployment; None when the names select none.
+
+    Raises:
+        ConfigurationError: a parser does not exist, cannot be combined, or needs
+            tokens that the tokenizer does not have; the reason is vLLM's.
+    """
+    try:
+        parser_cls = ParserManager.get_parser(
+            tool_parser_name=tool_parser,
+            reasoning_parser_name=reasoning_parser or (_HARMONY_REASONING if is_harmony else None),
+            enable_auto_tools=enable_auto_tools,
+            model_name=model_name,
+            is_harmony=is_harmony,
+            tokenizer=tokenizer,
+        )
+    except Exception as exc:
+        # vLLM names the parser in one exception and the reason in its cause.
+        reasons = [str(exc)]
+        if exc.__cause__ is not None and str(exc.__cause__) not in reasons[0]:
+            reasons.append(str(exc.__cause__))
+        raise ConfigurationError(": ".join(filter(None, reasons))) from exc
+    if parser_cls is not None and is_harmony:
+        # vLLM stores the choice on its one HarmonyParser class: a subclass keeps deployments apart.
+        parser_cls = type(parser_cls.__name__, (parser_cls,), {name: getattr(parser_cls, name) for name in _PARTS})
+    return parser_cls
+
+
+def build_parser(
+    parser_cls: Any,
+    tokenizer: Any,
+    view: ModelView,
+    tools: Sequence[Any] | None,
+    template_kwargs: Mapping[str, Any] | None = None,
+) -> Any:
+    """A fresh parser for one request or one of its outputs.
+
+    ``tools`` are those of vLLM's request; ``template_kwargs`` the arguments of
+    the chat template, some of which parsers read (``enable_thinking``).
+    """
+    return parser_cls(tokenizer, tools, chat_template_kwargs=template_kwargs, model_config=view)
+
+
+def new_processor(parser_cls: Any, parser: Any, chat_request: Any, enable_auto_tools: bool) -> ChatStreamProcessor:
+    """A stream processor for one output of ``chat_request``, around a fresh parser."""
+    return ChatStreamProcessor(chat_request, parser, enable_auto_tools=enable_auto_tools, parser_cls=parser_cls)

@@ -1,0 +1,102 @@
+"""Requests as vLLM's own types, so that what vLLM refuses is refused in its words.
+
+vLLM's protocol modules cost a good part of a cold start, so each is imported
+on first use. A deployment that parses or renders uses them from its first
+request on; one that only decodes needs them only for requests that are not
+plain (``core.protocol.output_options``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from core.bounds import check_odd_parts
+from core.protocol.schema_error import BODY, missing_body, schema_error
+from core.upstream.refusals import refusals
+
+
+def validate_chat(body: Any, place: str = BODY) -> Any:
+    """A ``ChatCompletionRequest`` of vLLM. ``body`` stays as it is; ``place`` is where it stands in the call's body.
+
+    Raises:
+        SchemaError, BadRequest: as vLLM would.
+    """
+    return _validate(chat_type().model_validate, body, place)
+
+
+def validate_completion(body: Any, place: str = BODY) -> Any:
+    """A ``CompletionRequest`` of vLLM; see :func:`validate_chat`.
+
+    Raises:
+        SchemaError, BadRequest: as vLLM would.
+    """
+    return _validate(completion_type().model_validate, body, place)
+
+
+def validate_tokenize(body: Any) -> Any:
+    """A ``TokenizeCompletionRequest`` or ``TokenizeChatRequest`` of vLLM, whichever the body is.
+
+    Raises:
+        SchemaError, BadRequest: as vLLM would.
+    """
+    return _validate(_tokenize_form().validate_python, body, BODY)
+
+
+def chat_type() -> type[BaseModel]:
+    """vLLM's ``ChatCompletionRequest``."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest  # late: see above
+
+    request_type: type[BaseModel] = ChatCompletionRequest
+    return request_type
+
+
+def completion_type() -> type[BaseModel]:
+    """vLLM's ``CompletionRequest``."""
+    from vllm.entrypoints.openai.completion.protocol import CompletionRequest  # late: see above
+
+    request_type: type[BaseModel] = CompletionRequest
+    return request_type
+
+
+def tokenize_types() -> tuple[type[BaseModel], ...]:
+    """The types of a body of ``/tokenize``: of a text or ids, and of a conversation."""
+    # Late: see above.
+    from vllm.entrypoints.serve.tokenize.protocol import TokenizeChatRequest, TokenizeCompletionRequest
+
+    return TokenizeCompletionRequest, TokenizeChatRequest
+
+
+@cache
+def _tokenize_form() -> TypeAdapter[Any]:
+    from vllm.entrypoints.serve.tokenize.protocol import TokenizeRequest  # late: see above
+
+    return TypeAdapter(TokenizeRequest)
+
+
+def _validate(validate: Any, body: Any, place: str) -> Any:
+    if body is None:
+        raise missing_body()
+    if isinstance(body, Mapping):
+        check_odd_parts(body)
+    value = _own_copy(body) if isinstance(body, Mapping) else body
+    with refusals():
+        try:
+            # As FastAPI validates: it decides between a few wordings.
+            return validate(value, from_attributes=True)
+        except ValidationError as exc:
+            raise schema_error(exc, place) from exc
+
+
+def _own_copy(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of what vLLM's validators tidy up in place: the body is the caller's."""
+    value = dict(body)
+    messages, transfer = value.get("messages"), value.get("kv_transfer_params")
+    if isinstance(messages, list):
+        value["messages"] = [dict(message) if isinstance(message, dict) else message for message in messages]
+    if isinstance(transfer, dict):
+        value["kv_transfer_params"] = dict(transfer)
+    return value

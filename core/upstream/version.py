@@ -1,0 +1,10 @@
+"""Which vLLM this is: whose answers ours are compared with, and whose parsers the slice holds."""
+
+from __future__ import annotations
+
+_VERSION = "0.33.0"
+
+
+def vllm_version() -> str:
+    """The version, for ``/version`` and the fingerprint of a stream state. Imports no vLLM."""
+    return _VERSION

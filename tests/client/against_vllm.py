@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.client import processes
-from tests.client.calling import AsyncCaller, SyncCaller, joined, normal, stream_by_hand
+from tests.client.calling import AsyncCaller, SyncCaller, normal, stream_by_hand
 from tests.client.proxy import proxy
+from tests.support.streams import join
 
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
 USAGE = {"include_usage": True}
@@ -67,7 +68,7 @@ def main() -> int:
                 whole = client.ask("completion", COMPLETION)
                 server.calls.clear()
                 chunks = client.ask("stream_completion", COMPLETION, gather_tokens=4)
-                good = all(joined(chunks, one["index"])["content"] == one["text"] for one in whole["choices"])
+                good = all(join(chunks).choices[one["index"]].text == one["text"] for one in whole["choices"])
                 good = good and chunks[-1]["usage"]["total_tokens"] == whole["usage"]["total_tokens"]
                 report(f"completions, {caller.__name__}", good, len(chunks), server.count("/derender"))
                 message = client.ask("chat", REQUESTS["tool call"])["choices"][0]["message"]

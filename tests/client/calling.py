@@ -118,22 +118,3 @@ def normal(chunks: list[Json]) -> list[Json]:
         index = chunk["choices"][0]["index"] if chunk["choices"] else 1000
         by_choice.setdefault(index, []).append(chunk)
     return [chunk for index in sorted(by_choice) for chunk in by_choice[index]]
-
-
-def joined(chunks: list[Json], index: int = 0) -> Json:
-    """The message that the deltas of one choice add up to."""
-    message: Json = {"reasoning": "", "content": "", "calls": {}, "finish_reason": None}
-    for chunk in chunks:
-        for choice in chunk["choices"]:
-            if choice["index"] != index:
-                continue
-            message["finish_reason"] = choice["finish_reason"] or message["finish_reason"]
-            delta = choice["delta"] if "delta" in choice else {"content": choice["text"]}
-            for part in ("reasoning", "content"):
-                message[part] += delta.get(part) or ""
-            for call in delta.get("tool_calls") or ():
-                function = call["function"]
-                seen = message["calls"].setdefault(call["index"], {"name": "", "arguments": ""})
-                for part in ("name", "arguments"):
-                    seen[part] += function.get(part) or ""
-    return message

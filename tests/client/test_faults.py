@@ -18,14 +18,15 @@ from derender_client import (
     UnexpectedAnswer,
 )
 from infra.servers import free_port
-from tests.client.calling import SyncCaller, joined
+from tests.client.calling import SyncCaller
 from tests.client.proxy import Answer, Drop, Proxy
 from tests.client.staged import DONE, Break, Pause, Stage, chunk, event
+from tests.support.streams import Choice, join
 
 pytestmark = pytest.mark.xdist_group("client")
 
 REQUEST: dict[str, Any] = {"model": "qwen3", "messages": [{"role": "user", "content": "2+2"}]}
-EXPECTED = {"reasoning": "\nTwo and two.\n", "content": "\n\n2 + 2 = 4.", "calls": {}, "finish_reason": "stop"}
+EXPECTED = Choice(role="assistant", reasoning="\nTwo and two.\n", content="\n\n2 + 2 = 4.", finish_reason="stop")
 GENERATE = "/inference/v1/generate"
 HELLO = 9707
 TRANSIENT = [
@@ -46,7 +47,7 @@ def test_derender_calls_are_repeated(
     watched.plan("/derender", fault, None, fault, fault)
     with open_client(watched.url, engine, backoff=0.01) as client:
         chunks = client.ask("stream_chat", REQUEST, gather_tokens=4)
-    assert joined(chunks) == EXPECTED
+    assert join(chunks).only == EXPECTED
     assert watched.count("/derender") == -(-len(chunks) // 4) + 3
 
 
@@ -155,7 +156,7 @@ def test_a_stream_that_broke_before_its_first_event_is_opened_again(
         watched_engine.calls.clear()
         watched_engine.plan(GENERATE, Drop(kept=0), Drop(kept=5))
         with open_client(service, watched_engine.url, backoff=0.01) as client:
-            assert joined(client.ask("stream_chat", REQUEST, **options)) == EXPECTED
+            assert join(client.ask("stream_chat", REQUEST, **options)).only == EXPECTED
         assert watched_engine.count(GENERATE) == 3
 
 

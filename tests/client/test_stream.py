@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.client.calling import SyncCaller, joined, normal, stream_by_hand
+from tests.client.calling import SyncCaller, normal, stream_by_hand
 from tests.client.proxy import Call, Proxy, proxy
 from tests.client.staged import DONE, Stage, chunk
+from tests.support.streams import join
 
 pytestmark = pytest.mark.xdist_group("client")
 
@@ -71,12 +72,13 @@ def test_a_thousand_chunks_in_an_eighth_of_the_calls(
     assert len(gathered_calls) == 125
     assert {len(call.body["generate_chunks"]) for call in gathered_calls} == {8}
     assert normal(gathered) == single
-    message = joined(gathered)
-    assert message["calls"] == {0: {"name": "get_weather", "arguments": '{"city": "Zürich", "unit": "C"}'}}
-    assert message["finish_reason"] == whole["finish_reason"] == "tool_calls"
-    assert message["reasoning"] == whole["message"]["reasoning"]
-    assert message["content"] == whole["message"]["content"]
-    assert "東京 🌤 word word" in message["content"]
+    message = join(gathered).only
+    (call,) = message.calls.values()
+    assert (call.name, call.arguments) == ("get_weather", '{"city": "Zürich", "unit": "C"}')
+    assert message.finish_reason == whole["finish_reason"] == "tool_calls"
+    assert message.reasoning == whole["message"]["reasoning"]
+    assert message.content == whole["message"]["content"]
+    assert "東京 🌤 word word" in message.content
     # The request goes once, and what goes with a chunk does not grow.
     for calls in (single_calls, gathered_calls):
         assert ["chat_request" in call.body for call in calls] == [True] + [False] * (len(calls) - 1)
@@ -98,8 +100,10 @@ def test_the_first_stream_of_a_client_needs_no_more_calls(
 def test_each_choice_has_its_own_state(open_client: type[SyncCaller], watched: Proxy, engine: str) -> None:
     with open_client(watched.url, engine) as client:
         chunks = client.ask("stream_chat", chat("two", n=2, tools=TOOLS, stream_options=USAGE), gather_tokens=3)
-    assert joined(chunks, 0)["content"].endswith("The first 😀 answer.")
-    assert joined(chunks, 1)["calls"][0]["name"] == "get_weather"
+    choices = join(chunks).choices
+    assert choices[0].content is not None
+    assert choices[0].content.endswith("The first 😀 answer.")
+    assert choices[1].calls[0].name == "get_weather"
     states = [body["stream_state"] for body in watched.bodies(DERENDER)]
     assert states.count(None) == 2
     assert {state["index"] for state in states if state} == {0, 1}
@@ -122,9 +126,9 @@ def test_completions_of_several_prompts(open_client: type[SyncCaller], service: 
     assert len({chunk["id"] for chunk in chunks}) == 1
     assert {choice["index"] for chunk in chunks for choice in chunk["choices"]} == {0, 1, 2, 3}
     for choice in whole["choices"]:
-        message = joined(chunks, choice["index"])
-        assert message["content"] == choice["text"] != ""
-        assert message["finish_reason"] == choice["finish_reason"]
+        streamed = join(chunks).choices[choice["index"]]
+        assert streamed.text == choice["text"] != ""
+        assert streamed.finish_reason == choice["finish_reason"]
     last = chunks[-1]
     assert last["choices"] == []
     counts = ("prompt_tokens", "completion_tokens", "total_tokens")

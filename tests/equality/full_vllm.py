@@ -134,7 +134,9 @@ def kept(serving: ServingDerender, case: Case, lengths: list[int]) -> Json:
                 ids, _ = derenderer._drop_stop_token(choice["token_ids"], finish, None, request)
                 text, window = derenderer._detokenize_delta(tokenizer, ids, window, skip, spaces)
                 delta, reason = processor.step(text, choice["token_ids"], finish, case.prompt)
-                choices.append({"delta": delta.model_dump() if delta else {}, "finish_reason": reason})
+                choices.append(
+                    {"index": choice["index"], "delta": delta.model_dump() if delta else {}, "finish_reason": reason}
+                )
             chunks.append({"choices": choices, "usage": chunk.get("usage")})
     except Exception:
         return joined.REFUSED

@@ -1,4 +1,4 @@
-"""One form for a whole answer and for a stream that a client has joined, and in which words two of them differ.
+"""One form for a whole answer and for a stream that a client has joined, and the words for how two of them differ.
 
 Runs in full vLLM's environment too, so it needs nothing but the standard library.
 """
@@ -9,8 +9,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
+
+from tests.support.streams import Choice, join
 
 Json = dict[str, Any]
 # What an answer that was refused is joined to: the words of refusals are compared elsewhere.
@@ -42,26 +45,17 @@ def whole(response: Json) -> Json:
 
 
 def streamed(chunks: Iterable[Json]) -> Json:
-    """Stream chunks, joined as clients do it: texts end to end, calls by index, names and arguments end to end."""
-    texts = {"content": "", "reasoning": ""}
-    calls: dict[int, Json] = {}
-    finish_reason = usage = None
-    for chunk in chunks:
-        for choice in chunk["choices"]:
-            delta = choice["delta"]
-            for name in texts:
-                texts[name] += delta.get(name) or ""
-            for part in delta.get("tool_calls") or ():
-                call = calls.setdefault(part["index"], {"id": None, "type": None, "name": "", "arguments": ""})
-                call["id"] = _shape(part["id"]) if part.get("id") else call["id"]
-                call["type"] = part.get("type") or call["type"]
-                for name, text in _function(part.get("function") or {}).items():
-                    call[name] += text or ""
-            finish_reason = choice["finish_reason"] or finish_reason
-        if chunk.get("usage"):
-            usage = [chunk["usage"][name] for name in _COUNTS]
-    ordered = [calls[index] for index in sorted(calls)]
-    return {**texts, "calls": ordered, "finish_reason": finish_reason, "usage": usage}
+    """Stream chunks, joined as clients do it. One choice, whose calls are in the order of their index."""
+    stream = join(chunks)
+    choice = stream.choices.get(0, Choice())
+    calls = [{**asdict(call), "id": call.id and _shape(call.id)} for _, call in sorted(choice.calls.items())]
+    return {
+        "content": choice.content or "",
+        "reasoning": choice.reasoning or "",
+        "calls": calls,
+        "finish_reason": choice.finish_reason,
+        "usage": stream.usage and [stream.usage[name] for name in _COUNTS],
+    }
 
 
 def digest(joined: Json) -> str:

@@ -69,7 +69,7 @@ def test_kinds_of_the_other_direction() -> None:
 
 
 def chunk(finish_reason: str | None = None, **delta: Any) -> Json:
-    return {"choices": [{"delta": delta, "finish_reason": finish_reason}], "usage": None}
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}], "usage": None}
 
 
 def test_a_stream_is_joined_to_the_whole_answer() -> None:

@@ -16,8 +16,8 @@ import pytest
 from examples.engine.generation import Engine
 from examples.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL, Setup, client_of
-from tests.relay.joined import events_of
 from tests.relay.servers import free_address, serving, wait_for
+from tests.support.streams import events_of
 
 PATH = "/v1/chat/completions"
 

@@ -7,7 +7,8 @@ An engine plays the recorded chunks back, and the prompt is the recorded one. Wi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -19,9 +20,9 @@ from handlers.settings import Settings
 from tests.golden import corpus
 from tests.golden.application import InProcess
 from tests.golden.corpus import Case, Json
-from tests.relay.joined import events_of, joined
 from tests.relay.replaying import ReplayingEngine
 from tests.relay.servers import serving
+from tests.support.streams import Choice, events_of, join
 
 # Streams that cannot be compared, with what the relay answers in place of an equal stream.
 REFUSED = {
@@ -47,6 +48,9 @@ NOT_COMPARED = {
     "seed.mistral-spm.empty.stream": "no prompt: the relay always has one",
     "seed.mistral-spm.null.stream": "no prompt: the relay always has one",
 }
+# Drawn ids, and what stands for them in a recorded answer.
+_RANDOM = re.compile(r"\$\d+|[0-9a-f]{16,64}")
+_MISTRAL_ID = re.compile(r"^[A-Za-z0-9]{9}$|^mistral-.*$")
 
 
 @cache
@@ -137,6 +141,17 @@ def check(case: Case, status: int, text: str) -> None:
         return
     want = joined(response["chunk"] for response in case["stream"]["responses"])
     assert joined(chunks) == want, case["id"]
+
+
+def joined(chunks: Iterable[Json]) -> dict[int, Choice]:
+    """What each choice adds up to. A text that is absent is empty, and of an id drawn at random only its form counts."""
+    choices = join(chunks).choices
+    for choice in choices.values():
+        for name in ("role", "content", "reasoning", "text"):
+            setattr(choice, name, getattr(choice, name) or "")
+        for call in choice.calls.values():
+            call.id = call.id and ("mistral" if _MISTRAL_ID.match(call.id) else _RANDOM.sub("$", call.id))
+    return choices
 
 
 def test_every_exception_is_one() -> None:

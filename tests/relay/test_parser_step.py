@@ -9,6 +9,7 @@ import pytest
 
 from examples.engine.generation import Engine
 from tests.relay.conftest import MODEL, PARSERS, Setup
+from tests.support.streams import Choice, join
 
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -31,27 +32,17 @@ def test_answers_do_not_depend_on_the_engines_chunks(by_chunks: dict[int, Setup]
     first = answers[1]
     assert all(answer == first for answer in answers.values())
     for choice in first.values():
-        assert choice["finish"] == ("tool_calls" if name == "a call" else "stop")
-        assert choice["calls"] if name == "a call" else choice["text"] or choice["reasoning"]
+        assert choice.finish_reason == ("tool_calls" if name == "a call" else "stop")
+        assert choice.calls if name == "a call" else choice.content or choice.reasoning
     if "stop" in REQUESTS[name]:
-        assert all(choice["stop"] == REQUESTS[name]["stop"][0] for choice in first.values())
+        assert all(choice.stop_reason == REQUESTS[name]["stop"][0] for choice in first.values())
 
 
-def joined(setup: Setup, request: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """The choices of a streamed answer; calls as name and arguments by their index."""
-    found: dict[int, dict[str, Any]] = {}
-    for chunk in setup.client.chat.completions.create(model=MODEL, stream=True, **request):
-        for choice in chunk.choices:
-            empty: dict[str, Any] = {"text": "", "reasoning": "", "calls": {}, "finish": None, "stop": None}
-            answer = found.setdefault(choice.index, empty)
-            answer["text"] += choice.delta.content or ""
-            answer["reasoning"] += (choice.delta.model_extra or {}).get("reasoning") or ""
-            for call in choice.delta.tool_calls or []:
-                function = call.function
-                name, arguments = answer["calls"].get(call.index, ("", ""))
-                if function is not None:
-                    name, arguments = name + (function.name or ""), arguments + (function.arguments or "")
-                answer["calls"][call.index] = (name, arguments)
-            answer["finish"] = choice.finish_reason or answer["finish"]
-            answer["stop"] = (choice.model_extra or {}).get("stop_reason") or answer["stop"]
-    return found
+def joined(setup: Setup, request: dict[str, Any]) -> dict[int, Choice]:
+    """The choices of a streamed answer."""
+    stream = setup.client.chat.completions.create(model=MODEL, stream=True, **request)
+    choices = join(chunk.model_dump() for chunk in stream).choices
+    for choice in choices.values():
+        for call in choice.calls.values():
+            call.id = None  # drawn at random
+    return choices

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from tests.relay.conftest import MODEL, PARSERS, Setup
-from tests.relay.joined import events_of
+from tests.support.streams import events_of
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 

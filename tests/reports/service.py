@@ -14,6 +14,7 @@ from core.tokenizer import Tokenizer, load_tokenizer
 from tests.golden.application import InProcess, make_app
 from tests.golden.corpus import Json, Server, server_key
 from tests.golden.replay import JSON_HEADERS
+from tests.support.streams import Choice, join
 
 CHAT = "/v1/chat/completions/derender"
 COMPLETIONS = "/v1/completions/derender"
@@ -198,28 +199,18 @@ class Service:
 
 
 def joined(chunks: list[Json], index: int = 0) -> Answer:
-    """The deltas of one choice put together, as a client does. No delta is None; a call is known by its index."""
-    answer = Answer(raw=chunks)
-    calls: dict[int, list[str]] = {}
-    for chunk in chunks:
-        answer.usage = chunk.get("usage") or answer.usage
-        for choice in chunk["choices"]:
-            if choice["index"] != index:
-                continue
-            delta = choice["delta"]
-            if delta.get("content") is not None:
-                answer.content = (answer.content or "") + delta["content"]
-            if delta.get("reasoning") is not None:
-                answer.reasoning = (answer.reasoning or "") + delta["reasoning"]
-            for call in delta.get("tool_calls") or []:
-                known = calls.setdefault(call["index"], ["", ""])
-                function = call.get("function") or {}
-                known[0] += function.get("name") or ""
-                known[1] += function.get("arguments") or ""
-            answer.finish = choice["finish_reason"] or answer.finish
-            answer.logprobs += (choice["logprobs"] or {}).get("content") or []
-    answer.calls = [(name, arguments) for name, arguments in calls.values()]
-    return answer
+    """What the deltas of one choice add up to."""
+    stream = join(chunks)
+    choice = stream.choices.get(index) or Choice()
+    return Answer(
+        choice.content,
+        choice.reasoning,
+        [(call.name, call.arguments) for call in choice.calls.values()],
+        choice.finish_reason,
+        stream.usage,
+        choice.logprobs.get("content", []),
+        chunks,
+    )
 
 
 class Services:

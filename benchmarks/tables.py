@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.setups import ROOT
 
-DOCUMENTS = tuple(ROOT / "docs" / name for name in ("performance.md", "cold-start.md", "operations.md", "relay.md"))
+DOCUMENTS = tuple(ROOT / "docs" / "results" / name for name in ("benchmarks.md", "fastokens.md"))
 _MARKED = re.compile(r"(<!-- table ([a-z_]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 Result = dict[str, Any]
 Rows = list[dict[str, Any]]

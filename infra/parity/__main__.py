@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from infra.models import MODELS, build
-from infra.parity import parsers, servers
+from infra.parity import page, parsers, servers
 from infra.parity.configurations import CONFIGURATIONS, Server
 from infra.parity.reference import PYTHON, PYTHONPATH, ROOT, Reference, find_reference
 from infra.slice.errors import SliceError
@@ -36,7 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
         "--all-cases", action="store_true", help="servers: all recorded cases and render configurations"
     )
     parser.add_argument("--model", help="servers: only configurations of this model folder")
+    parser.add_argument("--write", action="store_true", help="write docs/results/parity.md; needs a whole run")
     options = parser.parse_args(arguments)
+    if options.write and (options.only or options.sample or options.model or not options.all_cases):
+        parser.error("--write needs --all-cases, and no part of it alone")
     out = ROOT / "build" / "parity"
     out.mkdir(parents=True, exist_ok=True)
     models = ROOT / "build" / "models"
@@ -49,9 +52,13 @@ def main(arguments: list[str] | None = None) -> int:
             build(name, models)
         agree = True
         if options.only != "servers":
-            agree &= compare_parsers(reference, models, out, options.sample, options.full_results)
+            rows, cases = compare_parsers(reference, models, out, options.sample, options.full_results)
+            agree &= cases > 0 and not any(row.different for row in rows)
         if options.only != "parsers":
-            agree &= compare_servers(reference, models, out, chosen, recorded, core=not options.all_cases)
+            tallies = compare_servers(reference, models, out, chosen, recorded, core=not options.all_cases)
+            agree &= bool(tallies) and not any(tally.reports for tally in tallies)
+        if options.write:
+            page.write(rows, tallies, cases)
     except (OSError, RuntimeError, ValueError, SliceError, subprocess.SubprocessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -59,8 +66,10 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if agree else 1
 
 
-def compare_parsers(reference: Reference, models: Path, out: Path, sample: bool, full: Path | None) -> bool:
-    """Print the table by parser and the first differences; whether all agree."""
+def compare_parsers(
+    reference: Reference, models: Path, out: Path, sample: bool, full: Path | None
+) -> tuple[list[parsers.Row], int]:
+    """Print the table by parser and the first differences; the rows, and the number of full vLLM's results."""
     theirs, ours = (read(path) for path in parsers.probe_both(reference, models, out, sample, full))
     rows = parsers.rows(theirs, ours)
     print(*parsers.table(rows), sep="\n")
@@ -68,13 +77,13 @@ def compare_parsers(reference: Reference, models: Path, out: Path, sample: bool,
     print(f"\nparsers: {len(theirs.keys() | ours.keys()):,} cases in {len(rows)} rows, {len(different)} different")
     for name in different[:_SHOWN]:
         print(f"{name}\n    full, slice: {first_difference(theirs.get(name), ours.get(name))}")
-    return bool(theirs) and not different
+    return rows, len(theirs)
 
 
 def compare_servers(
     reference: Reference, models: Path, out: Path, chosen: list[Server], recorded: list[Case], core: bool
-) -> bool:
-    """Print the table by configuration and the differences; whether all agree."""
+) -> list[servers.Tally]:
+    """Print the table by configuration and the differences; the tallies."""
     tallies = []
     for server in chosen:
         cases = servers.cases_of(server, recorded, core)
@@ -84,7 +93,7 @@ def compare_servers(
     for tally in tallies:
         for report in tally.reports[:_SHOWN]:
             print(f"{tally.side}, {tally.configuration}: {report}")
-    return bool(tallies) and not any(tally.reports for tally in tallies)
+    return tallies
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ class Document:
 
 def _paths() -> Iterator[str]:
     yield from ("README.md", "CONTRIBUTING.md", "client/README.md")
-    yield from sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
+    yield from sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 
 
 @cache

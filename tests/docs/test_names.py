@@ -60,8 +60,16 @@ def test_links_lead_somewhere(found: Document) -> None:
 
 def test_every_document_is_linked_from_the_readme() -> None:
     linked = {link.partition("#")[0] for link in document("README.md").links}
+    # Pages of results are linked from the page of their conclusions.
+    behind = {f"docs/{link.partition('#')[0]}" for path in linked for link in conclusions(path)}
     for found in documents():
-        assert found.path == "README.md" or found.path in linked, f"{found.path} is not in README.md's table"
+        results = found.path.startswith("docs/results/")
+        assert found.path == "README.md" or found.path in (behind if results else linked), f"{found.path}: not linked"
+
+
+def conclusions(path: str) -> list[str]:
+    """The links of a page of ``docs/``; nothing for another path."""
+    return document(path).links if path in {found.path for found in documents()} and path.startswith("docs/") else []
 
 
 # There only after a command made them.

@@ -1,64 +1,44 @@
-"""``docs/equality.md``, made from the recorded answers."""
+"""``docs/results/equality.md`` and the numbers of ``docs/equality.md``, made from the recorded answers."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
 from tests.equality.cases import chunkings
 from tests.equality.recorded import Answer, Answers
 
-PATH = Path(__file__).parents[2] / "docs" / "equality.md"
+DOCS = Path(__file__).parents[2] / "docs"
+# The conclusions, of which the numbers between the marks are made here, and the results, which are made whole.
+CONCLUSIONS, RESULTS = DOCS / "equality.md", DOCS / "results" / "equality.md"
+_MARKED = re.compile(r"(<!-- numbers -->\n).*?(<!-- end -->)", re.DOTALL)
 
-_HEAD = """# Streamed and one-shot answers
+_NUMBERS = """{streams:,} streams of {outputs:,} outputs, vLLM 0.33.0: **{equal:,} equal the one-shot answer, {different:,} do not**. {clean} of {rows}
+parsers and pairs have no difference at all, {few} more only in white space or in the spelling of arguments. All {answers:,} joined
+answers of this project are those of full vLLM.
+"""
+_RESULTS = """# Streamed and one-shot answers: results
 
-The same tokens of a model, derendered whole and as a stream, should give a client the same answer once it has put the
-stream together. Mostly they do; where they do not, the difference is **vLLM's own**: full vLLM gives both answers as we do. This
-page is the list, and the tests fail when it is not true.
+`python -m tests.equality.record` writes this page; [equality.md](../equality.md) says what is compared, and what follows.
 
-## What is compared
+The outputs: {tools} tool parsers, {reasonings} reasoning parsers, {pairs} pairs and no parser, each with {fewest} to {most} outputs,
+each output streamed in {chunkings} ways.
 
-Every tool parser ({tools}) and reasoning parser ({reasonings}) that can be loaded, {pairs} usual pairs and no parser at all, each
-with {fewest} to {most} outputs in its family's form: reasoning (also opened by the prompt, cut, hidden, not asked for), one call
-and two, nested and escaped arguments, other scripts and emoji, text before and behind calls, output cut in the first or the
-second call, and `tool_choice` auto, none, required and named, forced calls in the family's own form and in plain JSON. Each output
-is streamed whole in one chunk, by 1, 3 and 7 tokens, by 5 with the end in a chunk of its own, and in chunks of random
-sizes ({chunkings} ways in all).
+{numbers}
+## By kind of difference
 
-Compared are content, reasoning, the names and arguments of the calls (joined as clients do it), the form of their ids,
-`finish_reason` and `usage`. Empty and absent text count as the same. The prompt's ids are given in both forms.
-
-    python -m tests.equality.record           # both sides, then the data file and this page
-    python -m tests.equality.record --check   # ours only, against the data file
-
-The first one needs full vLLM ([parity.md](parity.md) says which, and how `DERENDER_VLLM_PYTHON` names another) and some minutes.
-It runs all cases through vLLM's own derender classes and through ours, and writes nothing unless **every joined answer of ours is
-vLLM's**. Streams of more than 16 chunks keep vLLM's parser from chunk to chunk, as its chat endpoint does, because its derender
-parses all earlier chunks again for each.
-`tests/equality/data` keeps a digest of each of vLLM's answers and the kinds of difference; `make test` compares ours with
-those, every output one-shot and at least once for each different stream that vLLM makes of it.
-
-`cohere_command3` and `cohere_command4` need a package of Cohere's and are not compared.
-
-## In short
-
-{streams:,} streams of {outputs:,} outputs, vLLM 0.33.0: **{equal:,} equal the one-shot answer, {different:,} do not**; {clean} of {rows}
-parsers and pairs have no difference at all, {few} more only in white space or the spelling of arguments.
-All {answers:,} joined answers of this project are those of full vLLM.
+One stream can have several.
 
 | difference | meaning | streams | parsers and pairs |
 |---|---|---|---|
 {kinds}
 
-One stream can have several.
+## By chunks
 
 | chunks | equal | different |
 |---|---|---|
 {chunks}
-
-Chunks of one token differ least; with `--parser-step token` every stream is as if it had come so
-([compatibility.md](compatibility.md#streams-that-do-not-depend-on-their-chunks)). Output that is cut off or not in the form that was asked for has more than its share of the
-differences, and so has a call that comes whole in one chunk.
 
 ## By parser
 
@@ -69,14 +49,14 @@ differences, and so has a call that comes whole in one chunk.
 {table}
 """
 MEANINGS = {
-    "arguments: cut": "the stream has only the beginning of the arguments, or none",
+    "arguments: cut": "the stream has only the beginning of the arguments, or nothing of them",
     "arguments: not JSON one-shot": "only the stream's arguments are JSON",
     "arguments: not JSON when streamed": "only the one-shot arguments are JSON",
-    "arguments: other value": "both are JSON, of another value",
-    "arguments: spelling": "the same JSON value, written otherwise",
-    "call id": "ids have another form",
+    "arguments: other value": "both are JSON, with different values",
+    "arguments: spelling": "the same JSON value, written differently",
+    "call id": "the ids have different forms",
     "call lost": "the stream has fewer calls",
-    "call name": "the calls in one place have other names",
+    "call name": "calls in the same place have different names",
     "call only streamed": "the stream has more calls",
     "call type": "one has no type",
     "content: less streamed": "the stream has a part of the text",
@@ -88,7 +68,7 @@ MEANINGS = {
     "finish_reason": "`stop` on one side and `tool_calls` on the other",
     "one-shot refused": "the parser raises an error one-shot",
     "stream refused": "the parser raises an error in the stream",
-    "usage": "other counts",
+    "usage": "the counts differ",
 }
 MEANINGS |= {kind.replace("content", "reasoning"): text for kind, text in MEANINGS.items() if "content:" in kind}
 _HARMLESS = frozenset({"content: white space", "reasoning: white space", "arguments: spelling"})
@@ -109,42 +89,52 @@ def _streams(outputs: dict[str, Answer]) -> tuple[int, int]:
     return sum(answer.compared for answer in outputs.values()), different
 
 
-def text(answers: Answers) -> str:
-    """The whole page."""
+def numbers(answers: Answers) -> str:
+    """The sentences that sum the recorded answers up."""
+    streams, different = (sum(column) for column in zip(*map(_streams, answers.values()), strict=True))
+    outputs = sum(map(len, answers.values()))
+    found = [set(_counts(of_parser)) for of_parser in answers.values()]
+    return _NUMBERS.format(
+        streams=streams,
+        outputs=outputs,
+        equal=streams - different,
+        different=different,
+        clean=sum(not kinds for kinds in found),
+        rows=len(answers),
+        few=sum(bool(kinds) and kinds <= _HARMLESS for kinds in found),
+        answers=streams + outputs,
+    )
+
+
+def conclusions(answers: Answers) -> str:
+    """``docs/equality.md`` with the numbers of these answers."""
+    written = CONCLUSIONS.read_text(encoding="utf-8")
+    return _MARKED.sub(lambda match: match[1] + numbers(answers) + match[2], written)
+
+
+def results(answers: Answers) -> str:
+    """``docs/results/equality.md``, the whole page."""
     rows, total = [], Counter[str]()
     having: Counter[str] = Counter()
     for title in sorted(answers, key=lambda title: ("(" in title, title)):
-        outputs = answers[title]
-        counts = _counts(outputs)
+        counts = _counts(answers[title])
         total += counts
         having.update(counts.keys())
-        streams, different = _streams(outputs)
+        streams, different = _streams(answers[title])
         shown = ", ".join(f"{kind} {number}" for kind, number in sorted(counts.items()))
-        rows.append(f"| {title} | {len(outputs)} | {streams} | {streams - different} | {different} | {shown} |")
-    every = [_streams(outputs) for outputs in answers.values()]
-    found = [set(_counts(outputs)) for outputs in answers.values()]
-    outputs_given = [answer for outputs in answers.values() for answer in outputs.values()]
-    by_chunks = {name: sum(bool(one.expected(name)[1]) for one in outputs_given) for name in chunkings(1, False, "")}
-    streams, different = (sum(column) for column in zip(*every, strict=True))
-    numbers = sorted(len(outputs) for title, outputs in answers.items() if title != "(no parser)")
-    return _HEAD.format(
+        rows.append(f"| {title} | {len(answers[title])} | {streams} | {streams - different} | {different} | {shown} |")
+    every = [answer for outputs in answers.values() for answer in outputs.values()]
+    by_chunks = {name: sum(bool(one.expected(name)[1]) for one in every) for name in chunkings(1, False, "")}
+    sizes = sorted(len(outputs) for title, outputs in answers.items() if title != "(no parser)")
+    return _RESULTS.format(
         tools=sum("(" not in title and "+" not in title for title in answers),
         reasonings=sum(title.startswith("(reasoning)") for title in answers),
         pairs=sum("+" in title for title in answers),
-        fewest=numbers[0],
-        most=numbers[-1],
+        fewest=sizes[0],
+        most=sizes[-1],
         chunkings=len(by_chunks),
-        streams=streams,
-        answers=streams + len(outputs_given),
-        outputs=len(outputs_given),
-        equal=streams - different,
-        different=different,
-        rows=len(answers),
-        clean=sum(not kinds for kinds in found),
-        few=sum(bool(kinds) and kinds <= _HARMLESS for kinds in found),
-        chunks="\n".join(
-            f"| {name} | {len(outputs_given) - number:,} | {number:,} |" for name, number in by_chunks.items()
-        ),
+        numbers=numbers(answers),
+        chunks="\n".join(f"| {name} | {len(every) - number:,} | {number:,} |" for name, number in by_chunks.items()),
         kinds="\n".join(f"| {kind} | {MEANINGS[kind]} | {total[kind]:,} | {having[kind]} |" for kind in sorted(total)),
         table="\n".join(rows),
     )

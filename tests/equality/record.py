@@ -55,7 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     recorded.DATA.parent.mkdir(exist_ok=True)
     recorded.DATA.write_text(recorded.dumps(found), encoding="utf-8")
-    document.PATH.write_text(document.text(found), encoding="utf-8")
+    document.CONCLUSIONS.write_text(document.conclusions(found), encoding="utf-8")
+    document.RESULTS.write_text(document.results(found), encoding="utf-8")
     return 0
 
 

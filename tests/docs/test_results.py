@@ -1,0 +1,58 @@
+"""The pages of results that machines write: their sums are those of their rows, and a page is what its command writes."""
+
+from __future__ import annotations
+
+import re
+
+from infra.parity import page
+from infra.parity.parsers import Row
+from infra.parity.servers import Tally
+from tests.docs.documents import document
+
+PARITY = document("docs/results/parity.md").text
+HEADLINE = re.compile(
+    r"(?P<parsers>[\d,]+) parser cases, (?P<cases>[\d,]+) recorded cases with (?P<calls>[\d,]+) calls to each\n"
+    r"server\. (?P<wrong>\d+) parser cases and (?P<broken>\d+) calls differ"
+)
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def rows(text: str, columns: int) -> list[list[str]]:
+    """The cells of every table row with that many columns, without heads and rules."""
+    found = [re.split(r" *\| *", line.strip().strip("|").strip()) for line in text.splitlines() if line.startswith("|")]
+    return [cells for cells in found if len(cells) == columns and re.fullmatch(r"[\d,]+", cells[-1])]
+
+
+def test_the_parity_pages_sums_are_those_of_its_rows() -> None:
+    headline = HEADLINE.search(PARITY)
+    assert headline
+    ours = [cells for cells in rows(PARITY, 6) if cells[1] == "ours"]
+    vllms = [cells for cells in rows(PARITY, 6) if cells[1] == "vLLM"]
+    assert [cells[0] for cells in ours] == [cells[0] for cells in vllms]
+    assert number(headline["cases"]) == sum(number(cells[2]) for cells in ours)
+    assert number(headline["calls"]) == sum(number(cells[3]) for cells in ours)
+    assert f"says: {sum(number(cells[4]) for cells in ours)} cases" in PARITY
+    assert number(headline["broken"]) == sum(number(cells[5]) for cells in [*ours, *vllms])
+    by_parser = rows(PARITY, 9)
+    assert len(by_parser) > 100
+    assert number(headline["parsers"]) == sum(number(cell) for cells in by_parser for cell in cells[1:7])
+    assert number(headline["wrong"]) == sum(number(cells[8]) for cells in by_parser)
+
+
+def test_a_run_writes_a_page_of_that_form() -> None:
+    tallies = [
+        Tally("vLLM", "qwen3", 3, 1200, 0, ()),
+        Tally("ours", "qwen3", 3, 1200, 2, ("case x: another status",)),
+    ]
+    row = Row("hermes")
+    row.cases.update(compose=7, parse=2)
+    written = page.text([row], tallies, 9)
+    headline = HEADLINE.search(written)
+    assert headline
+    assert headline.groups() == ("9", "3", "1,200", "0", "1")
+    assert rows(written, 6)[-1] == ["qwen3", "ours", "3", "1,200", "2", "1"]
+    assert rows(written, 9) == [["hermes", "7", "2", "0", "0", "0", "0", "0", "0"]]
+    assert written.split("\n\n")[0] == PARITY.split("\n\n")[0]

@@ -125,41 +125,6 @@ def invoke(
 
 
 @pytest.fixture(scope="session")
-def event_of() -> Callable[[str], dict[str, Any]]:
-    """A recorded event by its file's name."""
-
-    def load(name: str) -> dict[str, Any]:
-        event: dict[str, Any] = json.loads((EVENTS / f"{name}.json").read_text(encoding="utf-8"))
-        return event
-
-    return load
-
-
-@pytest.fixture(scope="session")
-def post() -> Callable[[str, Any], dict[str, Any]]:
-    """The event of a POST."""
-
-    def event(path: str, body: Any, **more: Any) -> dict[str, Any]:
-        text = body if isinstance(body, str) else json.dumps(body)
-        return {
-            "version": "2.0",
-            "rawPath": path,
-            "rawQueryString": "",
-            "headers": {"content-type": "application/json", **more.pop("headers", {})},
-            "requestContext": {
-                "http": {"method": "POST", "path": path, "sourceIp": "127.0.0.1", "protocol": "HTTP/1.1"},
-                "requestId": "gateway-1",
-                "stage": "$default",
-            },
-            "body": text,
-            "isBase64Encoded": False,
-            **more,
-        }
-
-    return event
-
-
-@pytest.fixture(scope="session")
 def template() -> dict[str, Any]:
     """``template.yaml`` in its long form, its loops expanded."""
     command = [ROOT / ".venv-sam" / "bin" / "python", "-W", "ignore", ROOT / "tests" / "lambda" / "expansion.py"]

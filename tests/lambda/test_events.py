@@ -11,9 +11,9 @@ import pytest
 from infra.package.build import ROOT
 from infra.package.functions import find_function
 from infra.package.reach import reachable
+from tests.support.gateway import recorded_event
 
 Invoke = Callable[[str, dict[str, Any]], dict[str, Any]]
-EventOf = Callable[[str], dict[str, Any]]
 
 
 def message(answer: dict[str, Any]) -> dict[str, Any]:
@@ -102,9 +102,9 @@ EXPECTED: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_event(invoke: Invoke, event_of: EventOf, name: str) -> None:
+def test_event(invoke: Invoke, name: str) -> None:
     function, check = EXPECTED[name]
-    answer = invoke(function, event_of(name))
+    answer = invoke(function, recorded_event(name))
     assert answer["statusCode"] == 200, answer["body"]
     check(answer)
 
@@ -113,16 +113,16 @@ def test_every_event_is_tried() -> None:
     assert {path.stem for path in (ROOT / "events").glob("*.json")} == set(EXPECTED)
 
 
-def test_the_events_are_routed_to_the_functions_that_answer_them(template: dict[str, Any], event_of: EventOf) -> None:
+def test_the_events_are_routed_to_the_functions_that_answer_them(template: dict[str, Any]) -> None:
     routes = template_routes(template)
     for name, (function, _) in EXPECTED.items():
-        event = event_of(name)
+        event = recorded_event(name)
         if function == "relay":  # it has an address of its own, which takes any path
             assert event["requestContext"]["domainName"].endswith(".on.aws"), name
             continue
         key = event.get("routeKey") or f"{event['httpMethod']} {event['path']}"
         assert routes[key] == function, name
-    tried = {event_of(name).get("routeKey") for name in EXPECTED}
+    tried = {recorded_event(name).get("routeKey") for name in EXPECTED}
     assert "$default" not in routes
     assert set(routes) - tried == set(), "every route has an event"
 

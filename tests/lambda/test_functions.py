@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
 import os
@@ -19,11 +18,10 @@ from infra.package.build import Artefact
 from infra.package.functions import FUNCTIONS
 from infra.package.target import Target
 from tests.faulty_s3 import CREDENTIALS, Fault, faulty_s3
+from tests.support.gateway import event, recorded_event
 
 Start = Callable[..., Emulator]
 Invoke = Callable[[str, dict[str, Any]], dict[str, Any]]
-Post = Callable[..., dict[str, Any]]
-EventOf = Callable[[str], dict[str, Any]]
 BuildOf = Callable[[str, Target], Artefact]
 CHAT = "/v1/chat/completions/derender"
 REQUEST = {"model": "qwen3", "messages": [{"role": "user", "content": "Hi"}]}
@@ -39,7 +37,7 @@ def lines_of(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
 
 
-def test_a_stream_of_a_thousand_chunks(start: Start, models_dir: Path, post: Post) -> None:
+def test_a_stream_of_a_thousand_chunks(start: Start, models_dir: Path) -> None:
     from core.bundle.folder import FolderFiles
     from core.tokenizer import load_tokenizer
 
@@ -59,7 +57,7 @@ def test_a_stream_of_a_thousand_chunks(start: Start, models_dir: Path, post: Pos
         choice = {"index": 0, "token_ids": [token], "finish_reason": finish}
         body = {"stream": True, "generate_chunk": {"request_id": "s", "choices": [choice]}, "stream_state": state}
         body |= {"chat_request": request, "prompt_token_ids": [1, 2, 3] if number == 0 else None}
-        answer = derender.invoke(post(CHAT, body))
+        answer = derender.invoke(event(CHAT, body))
         assert answer["statusCode"] == 200, (number, answer["body"])
         content = json.loads(answer["body"])
         state = content["stream_state"]
@@ -75,15 +73,15 @@ def test_a_stream_of_a_thousand_chunks(start: Start, models_dir: Path, post: Pos
 
 
 @pytest.mark.parametrize("size", [LIMIT - 400, LIMIT + 400], ids=["fits", "too large"])
-def test_an_answer_beyond_lambdas_limit_is_a_413(invoke: Invoke, post: Post, size: int) -> None:
+def test_an_answer_beyond_lambdas_limit_is_a_413(invoke: Invoke, size: int) -> None:
     """Sent as gzip: the request is small, the answer repeats what it expands to."""
     choice = {"index": 0, "token_ids": [9707], "finish_reason": "stop"}
     body = {"generate_response": {"request_id": "r", "choices": [choice]}, "chat_request": REQUEST}
     empty = {**body, "generate_response": {**body["generate_response"], "kv_transfer_params": {"x": ""}}}  # type: ignore[dict-item]
-    answer = invoke("derender", packed(post, empty))
+    answer = invoke("derender", packed(empty))
     around = len(json.dumps({k: v for k, v in answer.items() if k != "json"}, ensure_ascii=False))
     empty["generate_response"]["kv_transfer_params"]["x"] = "y" * (size - around)
-    answer = invoke("derender", packed(post, empty))
+    answer = invoke("derender", packed(empty))
     if size < LIMIT:
         assert answer["statusCode"] == 200
         assert len(answer["json"]["kv_transfer_params"]["x"]) == size - around
@@ -94,20 +92,22 @@ def test_an_answer_beyond_lambdas_limit_is_a_413(invoke: Invoke, post: Post, siz
 
 
 @pytest.mark.parametrize("text", ["é" * 3_500_000, '"' * 2_200_000, "\u2028" * 2_000_000, "\U0001f600" * 1_700_000])
-def test_what_takes_more_bytes_than_characters_is_counted(invoke: Invoke, post: Post, text: str) -> None:
+def test_what_takes_more_bytes_than_characters_is_counted(invoke: Invoke, text: str) -> None:
     choice = {"index": 0, "token_ids": [9707], "finish_reason": "stop"}
     response = {"request_id": "r", "choices": [choice], "kv_transfer_params": {"x": text}}
-    answer = invoke("derender", packed(post, {"generate_response": response, "chat_request": REQUEST}))
+    answer = invoke("derender", packed({"generate_response": response, "chat_request": REQUEST}))
     assert answer["statusCode"] == 413
 
 
-def packed(post: Post, body: Any) -> dict[str, Any]:
-    text = base64.b64encode(gzip.compress(json.dumps(body).encode(), 1)).decode()
-    return post(CHAT, text, headers={"content-encoding": "gzip"}, isBase64Encoded=True)
+def packed(body: Any) -> dict[str, Any]:
+    return event(CHAT, gzip.compress(json.dumps(body).encode(), 1), headers={"content-encoding": "gzip"})
 
 
-def test_both_event_versions_are_answered_alike(invoke: Invoke, event_of: EventOf) -> None:
-    one, two = invoke("derender", event_of("derender-chat-v1")), invoke("derender", event_of("derender-chat"))
+def test_both_event_versions_are_answered_alike(invoke: Invoke) -> None:
+    one, two = (
+        invoke("derender", recorded_event("derender-chat-v1")),
+        invoke("derender", recorded_event("derender-chat")),
+    )
     assert one["statusCode"] == two["statusCode"] == 200
     assert one["json"]["choices"] == two["json"]["choices"]
 
@@ -119,20 +119,20 @@ def test_what_is_not_a_request_is_a_400(invoke: Invoke, event: Any) -> None:
     assert set(answer["json"]["error"]) == {"message", "type", "param", "code"}
 
 
-def test_bad_bodies_are_answered_in_the_error_shape(invoke: Invoke, post: Post) -> None:
+def test_bad_bodies_are_answered_in_the_error_shape(invoke: Invoke) -> None:
     for body, status in (("{", 400), ("[]", 400), ({"generate_response": {"choices": []}, "model": "other"}, 404)):
-        answer = invoke("derender", post(CHAT, body))
+        answer = invoke("derender", event(CHAT, body))
         assert (answer["statusCode"], answer["json"]["error"]["code"]) == (status, status)
-    damaged = post(CHAT, "!!", isBase64Encoded=True)
+    damaged = {**event(CHAT, "!!"), "isBase64Encoded": True}
     assert invoke("derender", damaged)["statusCode"] == 400
 
 
 @pytest.mark.skipif(not can_mount(), reason="no right to mount: nothing can be made read-only for a process")
 @pytest.mark.parametrize("function", [function.name for function in FUNCTIONS])
-def test_a_read_only_file_system_and_no_home(start: Start, event_of: EventOf, tmp_path: Path, function: str) -> None:
+def test_a_read_only_file_system_and_no_home(start: Start, tmp_path: Path, function: str) -> None:
     emulator = start(function, read_only=True)
     for name in ONE_OF_EACH_KIND[function]:
-        answer = emulator.invoke(event_of(name))
+        answer = emulator.invoke(recorded_event(name))
         assert answer["statusCode"] == 200, answer["body"]
     assert list((tmp_path / "tmp").iterdir()) == [], "nor is anything left in /tmp"
 
@@ -157,17 +157,17 @@ def test_the_read_only_file_system_is_read_only(runtime: Runtime, tmp_path: Path
     assert not has_home
 
 
-def test_a_wrong_setting_stops_the_start_with_its_name(start: Start, event_of: EventOf, tmp_path: Path) -> None:
+def test_a_wrong_setting_stops_the_start_with_its_name(start: Start, tmp_path: Path) -> None:
     emulator = start("derender", DERENDER_TOOL_CALL_PARSER="nonesuch")
     with pytest.raises(InvokeError, match="nonesuch"):
-        emulator.invoke(event_of("health"))
+        emulator.invoke(recorded_event("health"))
 
 
-def test_the_log_counts_and_never_quotes(start: Start, event_of: EventOf, tmp_path: Path) -> None:
+def test_the_log_counts_and_never_quotes(start: Start, tmp_path: Path) -> None:
     derender, render = start("derender"), start("render")
-    derender.invoke(event_of("derender-chat-tools"))
-    derender.invoke(event_of("derender-chat-stream-gathered"))
-    render.invoke(event_of("render-chat-tools"))
+    derender.invoke(recorded_event("derender-chat-tools"))
+    derender.invoke(recorded_event("derender-chat-stream-gathered"))
+    render.invoke(recorded_event("render-chat-tools"))
     lines = [line for line in lines_of(tmp_path / "log") if line["message"] == "request"]
     tools, stream, rendered = lines
     assert tools["endpoint"] == CHAT
@@ -187,7 +187,7 @@ def test_the_log_counts_and_never_quotes(start: Start, event_of: EventOf, tmp_pa
 
 
 def test_a_bundle_in_s3_that_is_not_there_yet(
-    start: Start, models_dir: Path, event_of: EventOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, models_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not there: a 503 and one line. There, but S3 fails: the same. Then the next invoke finds it."""
     from core.bundle.folder import FolderFiles
@@ -198,7 +198,7 @@ def test_a_bundle_in_s3_that_is_not_there_yet(
         server.client().create_bucket(Bucket="models")
         settings = {"DERENDER_MODEL": "s3://models/qwen3/v1", "AWS_ENDPOINT_URL_S3": server.url, **CREDENTIALS}
         derender = start("derender", **settings)
-        event = event_of("derender-chat")
+        event = recorded_event("derender-chat")
         answer = derender.invoke(event)
         assert answer["statusCode"] == 503
         error = json.loads(answer["body"])["error"]
@@ -259,10 +259,10 @@ print(json.dumps([answers, len(sockets)]))
     [("derender", "derender-chat-tools"), ("derender", "models"), ("render", "render-chat")],
 )
 def test_a_snapshot_holds_everything_loaded_and_nothing_unique(
-    runtime: Runtime, artefact_of: BuildOf, demo_settings: dict[str, str], tmp_path: Path, event_of: EventOf,
+    runtime: Runtime, artefact_of: BuildOf, demo_settings: dict[str, str], tmp_path: Path,
     function: str, event: str,
 ) -> None:  # fmt: skip
-    content = event_of(event)
+    content = recorded_event(event)
     if content.get("body"):
         body = json.loads(content["body"])
         body.get("generate_response", {}).pop("request_id", None)  # so that the id is drawn here

@@ -19,9 +19,9 @@ from infra.package.build import Artefact
 from infra.package.target import Target
 from infra.servers import free_port, running
 from tests.faulty_s3 import CREDENTIALS, faulty_s3
+from tests.support.gateway import recorded_event
 
 Start = Callable[..., Emulator]
-EventOf = Callable[[str], dict[str, Any]]
 BuildOf = Callable[[str, Target], Artefact]
 
 
@@ -59,9 +59,9 @@ def test_bad_requests_are_answered_in_the_error_shape(server: str) -> None:
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, status), body
 
 
-def test_the_log_has_the_adapters_ids(start: Start, event_of: EventOf, tmp_path: Path) -> None:
+def test_the_log_has_the_adapters_ids(start: Start, tmp_path: Path) -> None:
     relay = start("relay")
-    event = event_of("relay-chat-stream")
+    event = recorded_event("relay-chat-stream")
     assert relay.invoke(event)["statusCode"] == 200
     text = (tmp_path / "log").read_text()
     (line,) = [line for line in text.splitlines() if '"message":"request"' in line]
@@ -71,15 +71,15 @@ def test_the_log_has_the_adapters_ids(start: Start, event_of: EventOf, tmp_path:
     assert "Paris" not in text
 
 
-def test_a_wrong_setting_stops_the_start_with_its_name(start: Start, event_of: EventOf, tmp_path: Path) -> None:
+def test_a_wrong_setting_stops_the_start_with_its_name(start: Start, tmp_path: Path) -> None:
     relay = start("relay", DERENDER_ENGINE_URL="engine:8000")
     with pytest.raises(InvokeError, match="ended with status"):
-        relay.invoke(event_of("relay-chat"))
+        relay.invoke(recorded_event("relay-chat"))
     assert "DERENDER_ENGINE_URL must hold http:// or https:// addresses" in (tmp_path / "log").read_text()
 
 
 def test_a_model_in_s3_with_the_runtimes_own_boto3(
-    start: Start, models_dir: Path, event_of: EventOf, monkeypatch: pytest.MonkeyPatch
+    start: Start, models_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not there at the start: the function starts all the same, answers 503, and finds it when it is there."""
     from core.bundle.folder import FolderFiles
@@ -89,7 +89,7 @@ def test_a_model_in_s3_with_the_runtimes_own_boto3(
     with faulty_s3() as s3:
         s3.client().create_bucket(Bucket="models")
         relay = start("relay", DERENDER_MODEL="s3://models/q", AWS_ENDPOINT_URL_S3=s3.url, **CREDENTIALS)
-        event = event_of("relay-chat")
+        event = recorded_event("relay-chat")
         assert relay.invoke(event)["statusCode"] == 503
         for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": s3.url}.items():
             monkeypatch.setenv(name, value)

@@ -1,7 +1,6 @@
 """docs/reports.md accounts for every public report, and the tests that it names exist. Reports of class h that no
 other test covers are here."""
 
-import base64
 import json
 import re
 from pathlib import Path
@@ -13,6 +12,7 @@ from mangum import Mangum
 from handlers.app import create_app
 from handlers.derender_endpoints import DERENDER
 from handlers.settings import Settings
+from tests.support.gateway import event
 
 ROOT = Path(__file__).parents[2]
 IDS = """
@@ -54,18 +54,7 @@ def test_h01_an_answer_is_json_text_whatever_the_client_accepts(handler: Mangum,
     choice = {"index": 0, "token_ids": [9707] * tokens, "finish_reason": "stop"}
     body = json.dumps({"generate_response": {"request_id": "r", "choices": [choice]}})
     path = "/v1/chat/completions/derender"
-    http = {"method": "POST", "path": path, "sourceIp": "127.0.0.1", "protocol": "HTTP/1.1"}
-    event: dict[str, Any] = {
-        "version": "2.0",
-        "routeKey": "$default",
-        "rawPath": path,
-        "rawQueryString": "",
-        "headers": {"content-type": "application/json", "accept-encoding": accepted},
-        "requestContext": {"http": http, "requestId": "r", "stage": "$default"},
-        "body": base64.b64encode(body.encode()).decode(),
-        "isBase64Encoded": True,
-    }
-    answer: Any = handler(event, None)  # type: ignore[arg-type]
+    answer: Any = handler(event(path, body.encode(), headers={"accept-encoding": accepted}), None)  # type: ignore[arg-type]
     assert (answer["statusCode"], answer["isBase64Encoded"]) == (200, False)
     assert "content-encoding" not in answer["headers"]
     assert json.loads(answer["body"])["choices"][0]["message"]["content"] == "Hello" * tokens
@@ -73,16 +62,6 @@ def test_h01_an_answer_is_json_text_whatever_the_client_accepts(handler: Mangum,
 
 def test_h04_one_process_answers_again_and_again(handler: Mangum) -> None:
     """No event loop is there before, between or after the calls; the model is loaded once."""
-    http = {"method": "GET", "path": "/v1/models", "sourceIp": "127.0.0.1", "protocol": "HTTP/1.1"}
-    event: dict[str, Any] = {
-        "version": "2.0",
-        "routeKey": "$default",
-        "rawPath": "/v1/models",
-        "rawQueryString": "",
-        "headers": {},
-        "requestContext": {"http": http, "requestId": "r", "stage": "$default"},
-        "isBase64Encoded": False,
-    }
     for _ in range(3):
-        answer: Any = handler(event, None)  # type: ignore[arg-type]
+        answer: Any = handler(event("/v1/models", method="GET"), None)  # type: ignore[arg-type]
         assert answer["statusCode"] == 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
 import time
@@ -17,48 +16,12 @@ from handlers.app import create_app
 from handlers.derender_endpoints import DERENDER
 from handlers.server import server_app
 from handlers.settings import Settings
+from tests.support.gateway import V1, V2, event
 
 CHAT = "/v1/chat/completions/derender"
 COMPLETIONS = "/v1/completions/derender"
 ONE = {"request_id": "r", "choices": [{"index": 0, "token_ids": [9707, 1879], "finish_reason": "stop"}]}
 Invoke = Callable[..., dict[str, Any]]
-
-
-def event_v2(method: str, path: str, body: str | None, headers: dict[str, str], is_base64: bool) -> dict[str, Any]:
-    return {
-        "version": "2.0",
-        "routeKey": "$default",
-        "rawPath": path,
-        "rawQueryString": "",
-        "headers": headers,
-        "requestContext": {
-            "http": {"method": method, "path": path, "sourceIp": "127.0.0.1", "protocol": "HTTP/1.1"},
-            "requestId": "r",
-            "stage": "$default",
-        },
-        "body": body,
-        "isBase64Encoded": is_base64,
-    }
-
-
-def event_v1(method: str, path: str, body: str | None, headers: dict[str, str], is_base64: bool) -> dict[str, Any]:
-    return {
-        "resource": "/{proxy+}",
-        "path": path,
-        "httpMethod": method,
-        "headers": headers,
-        "multiValueHeaders": {k: [v] for k, v in headers.items()},
-        "queryStringParameters": None,
-        "multiValueQueryStringParameters": None,
-        "requestContext": {
-            "identity": {"sourceIp": "127.0.0.1"},
-            "resourcePath": path,
-            "httpMethod": method,
-            "path": path,
-        },
-        "body": body,
-        "isBase64Encoded": is_base64,
-    }
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +30,7 @@ def handler(models_dir: Path) -> Any:
     return Mangum(create_app(settings, DERENDER), lifespan="off")
 
 
-@pytest.fixture(params=[event_v1, event_v2], ids=["v1", "v2"])
+@pytest.fixture(params=[V1, V2], ids=["v1", "v2"])
 def invoke(handler: Any, request: pytest.FixtureRequest) -> Invoke:
     def call(
         path: str,
@@ -75,11 +38,9 @@ def invoke(handler: Any, request: pytest.FixtureRequest) -> Invoke:
         *,
         method: str = "POST",
         headers: dict[str, str] | None = None,
-        is_base64: bool = False,
     ) -> dict[str, Any]:
-        text = body if isinstance(body, str) or body is None else json.dumps(body)
-        headers = {"content-type": "application/json", **(headers or {})}
-        answer: dict[str, Any] = handler(request.param(method, path, text, headers, is_base64), None)
+        sent = event(path, body, method=method, headers=headers, version=request.param)
+        answer: dict[str, Any] = handler(sent, None)
         answer["json"] = json.loads(answer["body"]) if answer["body"] else None
         return answer
 
@@ -95,9 +56,8 @@ def test_chat(invoke: Invoke) -> None:
 
 def test_base64_and_gzip_bodies(invoke: Invoke) -> None:
     raw = json.dumps({"generate_responses": [ONE]}).encode()
-    plain = invoke(COMPLETIONS, base64.b64encode(raw).decode(), is_base64=True)
-    packed = base64.b64encode(gzip.compress(raw)).decode()
-    zipped = invoke(COMPLETIONS, packed, is_base64=True, headers={"content-encoding": "gzip"})
+    plain = invoke(COMPLETIONS, raw)
+    zipped = invoke(COMPLETIONS, gzip.compress(raw), headers={"content-encoding": "gzip"})
     assert plain["json"]["choices"] == zipped["json"]["choices"]
     assert plain["json"]["choices"][0]["text"] == "Hello world"
 
@@ -152,9 +112,9 @@ def test_numbers_too_large_for_64_bits_come_back_whole(invoke: Invoke) -> None:
 
 
 def test_a_gzip_bomb_is_refused_without_being_expanded(invoke: Invoke) -> None:
-    bomb = base64.b64encode(gzip.compress(b" " * (200 * 1024 * 1024), 9)).decode()
+    bomb = gzip.compress(b" " * (200 * 1024 * 1024), 9)
     began = time.monotonic()
-    answer = invoke(CHAT, bomb, is_base64=True, headers={"content-encoding": "gzip"})
+    answer = invoke(CHAT, bomb, headers={"content-encoding": "gzip"})
     assert answer["statusCode"] == 413
     assert time.monotonic() - began < 5
 
@@ -166,7 +126,7 @@ _GZIP = gzip.compress(b"{}", mtime=0)
     "damage", [b"", b"x", _GZIP[:-4], _GZIP + b"x", _GZIP * 2], ids=["empty", "no-gzip", "cut", "more", "twice"]
 )
 def test_damaged_gzip_is_said_so(invoke: Invoke, damage: bytes) -> None:
-    answer = invoke(CHAT, base64.b64encode(damage).decode(), is_base64=True, headers={"content-encoding": "gzip"})
+    answer = invoke(CHAT, damage, headers={"content-encoding": "gzip"})
     assert answer["statusCode"] == 400
 
 
@@ -178,7 +138,7 @@ def test_a_million_logprob_entries_are_refused_within_seconds(handler: Any) -> N
         + "]}}]}}"
     )
     began = time.process_time()
-    answer = handler(event_v2("POST", CHAT, body, {"content-type": "application/json"}, False), None)
+    answer = handler(event(CHAT, body), None)
     assert answer["statusCode"] == 400
     assert "logprobs.content length (1000000)" in answer["body"]
     assert time.process_time() - began < 10  # seconds of CPU: 2 to 3 on a quiet machine
@@ -186,7 +146,7 @@ def test_a_million_logprob_entries_are_refused_within_seconds(handler: Any) -> N
 
 def test_an_oversize_body_is_a_413(handler: Any) -> None:
     body = " " * (33 * 1024 * 1024)
-    answer = handler(event_v2("POST", CHAT, body, {"content-type": "application/json"}, False), None)
+    answer = handler(event(CHAT, body), None)
     assert answer["statusCode"] == 413
 
 

@@ -20,6 +20,7 @@ from handlers.logs import RequestLog, write_fault, write_line
 from handlers.metrics import Work, count
 from handlers.responses import json_response
 from handlers.settings import Settings
+from tests.support.gateway import event
 
 CHAT = "/v1/chat/completions/derender"
 
@@ -95,7 +96,7 @@ def test_a_fault_names_code_and_not_what_it_held(capsys: pytest.CaptureFixture[s
 
 def test_an_application_without_a_log_is_silent(models_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     handler = Mangum(create_app(Settings(model=str(models_dir / "qwen3")), DERENDER), lifespan="off")
-    assert handler(event({"generate_response": {"choices": []}}), None)["statusCode"] == 200  # type: ignore[arg-type]
+    assert handler(event(CHAT, {"generate_response": {"choices": []}}), None)["statusCode"] == 200  # type: ignore[arg-type]
     assert capsys.readouterr().out == ""
 
 
@@ -108,7 +109,7 @@ def test_a_fault_is_a_500_that_says_nothing(
     monkeypatch.setattr("handlers.derender_endpoints.derender_chat", fail)
     settings = Settings(model=str(models_dir / "qwen3"), request_log="errors")
     handler = Mangum(create_app(settings, DERENDER), lifespan="off")
-    answer = handler(event({"generate_response": {"choices": []}}), None)  # type: ignore[arg-type]
+    answer = handler(event(CHAT, {"generate_response": {"choices": []}}), None)  # type: ignore[arg-type]
     assert answer["statusCode"] == 500
     fault, logged = map(json.loads, capsys.readouterr().out.splitlines())
     assert (fault["message"], logged["faults"]) == ("fault", 1)
@@ -123,15 +124,3 @@ def test_a_reason_is_for_the_log_alone() -> None:
 def test_lines_hold_whatever_they_are_given(capsys: pytest.CaptureFixture[str]) -> None:
     write_line("ERROR", "odd", path=Path("x"), text="a\nb")
     assert json.loads(capsys.readouterr().out)["text"] == "a\nb"
-
-
-def event(body: Any) -> dict[str, Any]:
-    return {
-        "version": "2.0",
-        "rawPath": CHAT,
-        "rawQueryString": "",
-        "headers": {"content-type": "application/json"},
-        "requestContext": {"http": {"method": "POST", "path": CHAT, "sourceIp": "127.0.0.1", "protocol": "HTTP/1.1"}},
-        "body": json.dumps(body),
-        "isBase64Encoded": False,
-    }

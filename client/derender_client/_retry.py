@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
@@ -63,12 +63,12 @@ def _may_repeat(outcome: Reply | Lost, pure: bool) -> bool:
     return outcome.status in _BUSY and (pure or outcome.status != 504)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds of a ``Retry-After`` header, which may also hold a date; None where there is none that can be read."""
+def retry_after(headers: Mapping[str, str], clock: Callable[[], float] = time.time) -> float | None:
+    """Seconds of a ``Retry-After`` header, which may also hold a date; None without one that can be read."""
     value = headers.get("retry-after", "").strip()
     if value.replace(".", "", 1).isdecimal():
         return float(value)
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(value).timestamp() - clock())
     except (ValueError, TypeError, IndexError, OverflowError):
         return None

@@ -12,7 +12,6 @@ import json
 import socket
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -83,7 +82,7 @@ class Proxy:
         self.faults: deque[Fault] = deque()
         self.fault_path = ""
         self.url = ""
-        self.delay = 0.0  # seconds before each answer
+        self.before_answer: Callable[[Call], object] = lambda call: None  # may wait
         self._lock = threading.Lock()
 
     def plan(self, path: str, *faults: Fault) -> None:
@@ -140,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         call = Call(self.path, {k.lower(): v for k, v in self.headers.items()}, len(raw), body)
         proxy.calls.append(call)
         fault = proxy.next_fault(self.path)
-        time.sleep(proxy.delay)
+        proxy.before_answer(call)
         if isinstance(fault, Drop) and not fault.after_server and fault.kept is None:
             return self._drop()
         if proxy.rewrite_request is not None and fault is None:

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tests.client.proxy import QuietServer
+from tests.support.waiting import PATIENCE
 
 DONE = b"data: [DONE]\n\n"
 
@@ -22,11 +23,25 @@ class Pause:
 
 
 @dataclass(frozen=True)
+class Gate:
+    """Say nothing until the event is set. One that never is ends the connection, when the client should long have left."""
+
+    opened: threading.Event
+
+
+@dataclass(frozen=True)
+class Endless:
+    """The same event again and again, until the client has left."""
+
+    event: bytes
+
+
+@dataclass(frozen=True)
 class Break:
     """Close the connection in the middle of the answer."""
 
 
-Step = bytes | Pause | Break
+Step = bytes | Pause | Gate | Endless | Break
 
 
 def chunk(token_ids: list[int], finish_reason: str | None = None, index: int = 0, **fields: Any) -> bytes:
@@ -47,16 +62,22 @@ class Stage:
         self.requests = 0
         self.url = ""
         self.left = threading.Event()
+        self.said_all = threading.Event()
 
     def play(self, *plays: Sequence[Step]) -> None:
         self.plays = list(plays)
         self.requests = 0
         self.left.clear()
+        self.said_all.clear()
 
 
 @contextmanager
 def staged_engine() -> Iterator[Stage]:
-    """A running engine. ``left`` is set once a client has gone away before the end."""
+    """A running engine.
+
+    ``left`` is set once a client has gone away before the end, ``said_all``
+    once everything is on its way to the client.
+    """
     stage = Stage()
 
     class Handler(_Handler):
@@ -94,12 +115,24 @@ class _Handler(BaseHTTPRequestHandler):
                 match step:
                     case Pause(seconds):
                         time.sleep(seconds)
+                    case Gate(opened):
+                        if not opened.wait(PATIENCE):
+                            self.close_connection = True
+                            return
+                    case Endless(repeated):
+                        while True:
+                            self._say(repeated)
+                            time.sleep(0.02)
                     case Break():
                         self.close_connection = True
                         return
                     case bytes():
-                        self.wfile.write(b"%x\r\n%b\r\n" % (len(step), step))
+                        self._say(step)
             self.wfile.write(b"0\r\n\r\n")
+            self.stage.said_all.set()
         except OSError:
             self.close_connection = True
             self.stage.left.set()
+
+    def _say(self, said: bytes) -> None:
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(said), said))

@@ -30,12 +30,14 @@ from core.bundle.folder import FolderFiles
 from core.parsing.checkpoint import Limits, Prototype, pack, restore, snapshot, unpack
 from core.text.detokenizer import DecodeOptions, detokenize, seed_window
 from core.tokenizer import Tokenizer, load_tokenizer
+from core.upstream.tables import installed_layouts
 
 LENGTHS = (64, 512, 1400, 4096)
 # Chunks over which the medians are taken, after as many to settle.
 ROUNDS = 40
 PHASES = ("build", "copy", "unpack", "restore", "step", "snapshot", "pack")
 CARRYING = ("unpack", "restore", "snapshot", "pack")
+_LAYOUTS = installed_layouts()
 _KEEP_SPECIAL = DecodeOptions(skip_special=False, spaces_between=False)
 TOOL = {
     "type": "function",
@@ -156,7 +158,7 @@ class Deployment:
             {"messages": [{"role": "user", "content": "hi"}], "tools": [TOOL]}
         )
         self.kwargs = {"thinking": True}
-        self.prototype = Prototype(self.parser())
+        self.prototype = Prototype(self.parser(), _LAYOUTS)
 
     def parser(self) -> Any:
         return self.parser_cls(
@@ -178,7 +180,7 @@ def measure(setup: Setup, deployment: Deployment, length: int) -> dict[str, floa
     for token in ids[: length - ROUNDS // 2 - settle]:
         text, window = detokenize(tokenizer, [token], window, _KEEP_SPECIAL)
         live.step(text, [token], None, prompt)
-    packed = pack(snapshot(live))
+    packed = pack(snapshot(live, _LAYOUTS))
     times: dict[str, list[float]] = {phase: [] for phase in PHASES}
     sizes: list[tuple[int, int]] = []
     limits = Limits()
@@ -193,11 +195,11 @@ def measure(setup: Setup, deployment: Deployment, length: int) -> dict[str, floa
         processor = deployment.processor(parser)
         data = unpack(packed, limits)
         at.append(perf_counter())
-        restore(processor, data)
+        restore(processor, data, _LAYOUTS)
         at.append(perf_counter())
         processor.step(text, [token], None, None)
         at.append(perf_counter())
-        data = snapshot(processor)
+        data = snapshot(processor, _LAYOUTS)
         at.append(perf_counter())
         packed = pack(data)
         at.append(perf_counter())

@@ -13,7 +13,7 @@ from typing import Any
 
 from core.errors import BadRequest
 from core.options import ModelOptions
-from core.parsing.checkpoint import CheckpointRefused, Prototype
+from core.parsing.checkpoint import CheckpointRefused, Layouts, Prototype
 from core.protocol import openai
 from core.tokenizer import Tokenizer
 from core.upstream.model_view import ModelView
@@ -26,6 +26,7 @@ from core.upstream.parsers import (
     resolve_finish_reason,
 )
 from core.upstream.requests import validate_chat
+from core.upstream.tables import installed_layouts
 
 # Sets of tools that are offered at a time; one more, and the collection starts anew.
 _MOST_PROTOTYPES = 16
@@ -90,11 +91,16 @@ class ChatParser:
             if len(self._prototypes) >= _MOST_PROTOTYPES:
                 self._prototypes.clear()
             try:
-                self._prototypes[key] = Prototype(self.build(chat_request))
+                self._prototypes[key] = Prototype(self.build(chat_request), self.layouts)
             except CheckpointRefused:
                 self._prototypes[key] = None
         prototype = self._prototypes[key]
         return self.build(chat_request) if prototype is None else prototype.fresh()
+
+    @property
+    def layouts(self) -> Layouts:
+        """How the state of the parser's objects is laid out, for checkpoints."""
+        return installed_layouts()
 
     @property
     def steps_by_token(self) -> bool:

@@ -30,8 +30,8 @@ def write_checkpoint(live: LiveStream, lengths: Lengths, prompt_token_ids: list[
     """
     if lengths.output == 0 and prompt_token_ids is not None:
         # Nothing was parsed yet: what the prompt decides must be in the checkpoint all the same.
-        read_prompt(live.processor, prompt_token_ids)
-    return pack([lengths.prompt, lengths.output, snapshot(live.processor)])
+        read_prompt(live.processor, prompt_token_ids, live.parser.layouts)
+    return pack([lengths.prompt, lengths.output, snapshot(live.processor, live.parser.layouts)])
 
 
 def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> Lengths:
@@ -47,5 +47,5 @@ def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> Lengths:
     for length in (prompt, output):
         if type(length) is not int or not 0 <= length < _MAX_LENGTH:
             raise InvalidCheckpoint("a length is no length")
-    restore(live.processor, saved)
+    restore(live.processor, saved, live.parser.layouts)
     return Lengths(prompt, output)

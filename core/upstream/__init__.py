@@ -10,6 +10,7 @@ not where its code lies.
     refusals         what vLLM's code raises over a request, as the error that the client gets
     parsers          choosing a parser class, building a parser, reading an output with it
     parser_state     vLLM's classes that a parser's state is made of
+    tables           what is known of the parsers of each version, a package of data each: v0_33
     conversations    messages, template arguments and the chat template
     templates        compiling and rendering one template
     encoders         models that have code in place of a chat template
@@ -20,5 +21,5 @@ not where its code lies.
 A plain deployment (no parser, nothing rendered) imports nothing of vLLM when
 it starts: ``version``, ``model_view``, ``requests``, ``refusals``,
 ``parser_state`` and ``mistral`` import vLLM inside their functions, the other
-rooms when they are imported.
+rooms when they are imported. The packages of data import nothing of vLLM.
 """

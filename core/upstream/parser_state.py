@@ -1,4 +1,4 @@
-"""vLLM's classes that the state of a parser is made of, for reading and writing it (``core.parsing.checkpoint``).
+"""vLLM's classes that the state of a parser is made of, for the tables of the versions, which import nothing of vLLM.
 
 Each function imports when it is called: a stream without such a part never pays for it.
 """
@@ -44,21 +44,6 @@ def scan_required_calls(text: str) -> Any:
     from vllm.tool_parsers.streaming import _scan_required_tool_calls
 
     return _scan_required_tool_calls(text)
-
-
-def is_template_parser(parser: Any) -> bool:
-    """Whether the parser follows the model's response template."""
-    from vllm.parser.response_template import ResponseTemplateParser
-
-    return isinstance(parser, ResponseTemplateParser)
-
-
-def reads_prompt_first(parser: Any) -> bool:
-    """Whether the parser's first step looks at the prompt, to see whether reasoning is open."""
-    from vllm.parser.abstract_parser import DelegatingParser
-    from vllm.parser.harmony import HarmonyParser
-
-    return isinstance(parser, DelegatingParser) and not isinstance(parser, HarmonyParser)
 
 
 def harmony_recipient(recipient: str | None) -> str | None:

@@ -11,13 +11,8 @@ from types import MethodType
 from typing import Any
 
 from core.parsing.checkpoint.errors import CheckpointRefused
-from core.parsing.checkpoint.layout import layout_of, walk
+from core.parsing.checkpoint.layout import Layout, Layouts
 from core.parsing.checkpoint.state import check_supported
-
-# Containers that are filled while a stream is parsed, beside those that the layouts list.
-_FILLED = frozenset({"_current_message_tokens", "_deferred_terminals", "_token_text_cache", "_tool_slots"})
-# The stream state that an engine has of its own.
-_INNER = "_stream_state"
 
 
 class Prototype:
@@ -27,16 +22,13 @@ class Prototype:
         CheckpointRefused: the parser's state is not known, so that it cannot be copied.
     """
 
-    def __init__(self, parser: Any) -> None:
-        check_supported(parser)
-        parts = [part for part, _ in walk(parser)]
+    def __init__(self, parser: Any, layouts: Layouts) -> None:
+        check_supported(parser, layouts)
+        tree = list(layouts.walk(parser))
+        parts = [part for part, _ in tree]
+        parts += [getattr(part, name) for part, layout in tree for name in layout.copied]
         known = {id(part) for part in parts}
-        for part in list(parts):
-            inner = vars(part).get(_INNER)
-            if inner is not None and id(inner) not in known:
-                parts.append(inner)
-                known.add(id(inner))
-        self._parts = [_Part(part, known) for part in parts]
+        self._parts = [_Part(part, layouts.of(type(part)), known) for part in parts]
 
     def fresh(self) -> Any:
         """A parser as good as newly built."""
@@ -49,20 +41,20 @@ class Prototype:
 class _Part:
     """How one object of the tree is copied."""
 
-    def __init__(self, part: Any, known: set[int]) -> None:
+    def __init__(self, part: Any, layout: Layout, known: set[int]) -> None:
         self.key = id(part)
         self.cls = type(part)
         self._shared = dict(vars(part))
         self._links: list[tuple[str, int]] = []
         self._methods: list[tuple[str, Any, int]] = []
         self._containers: list[tuple[str, Any]] = []
-        names = _changing(self.cls) | _FILLED
+        changing = layout.saved | layout.filled
         for name, value in vars(part).items():
             if id(value) in known:
                 self._links.append((name, id(value)))
             elif isinstance(value, MethodType) and id(value.__self__) in known:
                 self._methods.append((name, value.__func__, id(value.__self__)))
-            elif name in names and isinstance(value, list | dict | set):
+            elif name in changing and isinstance(value, list | dict | set):
                 if any(isinstance(item, list | dict | set) and item for item in _items(value)):
                     raise CheckpointRefused(f"{self.cls.__qualname__}.{name} is not empty to begin with")
                 self._containers.append((name, value))
@@ -76,11 +68,6 @@ class _Part:
             attributes[name] = MethodType(function, copies[key])
         for name, value in self._containers:
             attributes[name] = _empty_copy(value)
-
-
-def _changing(cls: type) -> set[str]:
-    layout = layout_of(cls)
-    return {*layout.names, *(name for name, _ in layout.late)}
 
 
 def _items(value: Any) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from core.json import JsonValue
@@ -144,19 +145,24 @@ def record(**kinds: Kind) -> Kind:
     return Kind(save_record, load_record)
 
 
-def enumeration(kind: type[enum.Enum]) -> Kind:
-    """A member of ``kind``, saved as its position."""
-    members = list(kind)
+def enumeration(find: Callable[[], type[enum.Enum]]) -> Kind:
+    """A member of the class that ``find`` gives, saved as its position. The class is not needed before a value is."""
+
+    @cache
+    def members() -> tuple[enum.Enum, ...]:
+        return tuple(find())
 
     def save_member(value: Any) -> JsonValue:
-        if type(value) is not kind:
-            raise Misfit(f"not a {kind.__name__}")
-        return members.index(value)
+        known = members()
+        if type(value) is not type(known[0]):
+            raise Misfit(f"not a {type(known[0]).__name__}")
+        return known.index(value)
 
     def load_member(value: JsonValue) -> Any:
-        if type(value) is int and 0 <= value < len(members):
-            return members[value]
-        raise Misfit(f"must be an integer from 0 to {len(members) - 1}")
+        known = members()
+        if type(value) is int and 0 <= value < len(known):
+            return known[value]
+        raise Misfit(f"must be an integer from 0 to {len(known) - 1}")
 
     return Kind(save_member, load_member)
 

@@ -1,110 +1,126 @@
 """The layout of a parser's state: how it is walked, saved and restored, class by class.
 
-A parser is a small tree of objects: the parser, its reasoning and tool parser,
-their engines, lexers and buffers. The tree is built by vLLM for the request at
-hand and is never taken from a checkpoint. A :class:`Layout` lists, for one class of
-objects in it, the attributes that make up the state; everything else on such
-an object follows from the request and is left alone. So a checkpoint can only
-set attributes that are listed, to values of the listed kind.
+The tree of a parser's objects is built by vLLM for the request at hand and is
+never taken from a checkpoint. A :class:`Layout` lists, for one class of objects
+in it, the attributes that make up the state; everything else on such an object
+follows from the request and is left alone. So a checkpoint can only set
+attributes that are listed, to values of the listed kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from core.json import JsonValue
 from core.parsing.checkpoint.errors import CheckpointRefused, InvalidCheckpoint, Misfit
 from core.parsing.checkpoint.kinds import Kind
-
-Changes = dict[int, dict[str, Any]]
-"""``id`` of an object -> attribute -> the value to save in the place of the real one (``carried``)."""
-
-
-class Special(NamedTuple):
-    """A part of the state that is more than attributes of known kinds.
-
-    ``save(object, request)`` and ``load(object, data, request)`` raise
-    :class:`Misfit`; ``load`` changes the object.
-    """
-
-    save: Callable[[Any, Any], JsonValue]
-    load: Callable[[Any, JsonValue, Any], None]
-
-
-@dataclass(frozen=True)
-class Part:
-    """What one class adds to the state of its objects.
-
-    ``state``: attributes and their kinds. ``late``: the same, for attributes
-    that objects get only when they are first needed. ``children``: attributes
-    that hold further objects with state, or None. ``specials``: see
-    :class:`Special`. ``refused``: why such an object cannot be carried, given
-    the object; None when it can. ``alone``: base classes add nothing.
-    """
-
-    state: Mapping[str, Kind] = field(default_factory=dict)
-    late: Mapping[str, Kind] = field(default_factory=dict)
-    children: tuple[str, ...] = ()
-    specials: tuple[Special, ...] = ()
-    refused: Callable[[Any], str | None] | None = None
-    alone: bool = False
+from core.parsing.checkpoint.part import CarriedRule, Changes, Part, Reads, Special, Table
 
 
 class Layout(NamedTuple):
-    """The state of one class of objects, compiled."""
+    """What is known of one class of objects, compiled from its own part and those of its base classes."""
 
     names: tuple[str, ...]
-    positions: Mapping[str, int]
     kinds: tuple[Kind, ...]
     read: Callable[[Any], tuple[Any, ...]]
     late: tuple[tuple[str, Kind], ...]
     children: tuple[str, ...]
     specials: tuple[Special, ...]
     refusals: tuple[Callable[[Any], str | None], ...]
+    kept: frozenset[str]
+    left_out: frozenset[str]
+    filled: frozenset[str]
+    copied: tuple[str, ...]
+    reads: Reads | None
+    fewer: tuple[CarriedRule, ...]
+    prompt: Callable[[Any, list[int]], None] | None
+    after: Callable[[Any], None] | None
+
+    @property
+    def saved(self) -> set[str]:
+        """The attributes that are saved as they are."""
+        return {*self.names, *(name for name, _ in self.late)}
 
 
-@lru_cache(maxsize=512)
-def layout_of(cls: type) -> Layout:
-    """The layout of a class's objects.
+Tree = list[tuple[Any, Layout]]
+"""The objects of a parser with their layouts."""
 
-    Raises:
-        CheckpointRefused: the class, or one that it is based on, is not known.
-    """
-    from core.parsing.checkpoint.catalog import part_of
 
-    state: dict[str, Kind] = {}
-    late: dict[str, Kind] = {}
-    children: list[str] = []
-    specials: list[Special] = []
-    refusals: list[Callable[[Any], str | None]] = []
+class Layouts:
+    """The layouts of all classes that a table knows, each compiled when it is first met."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._compiled: dict[type, Layout] = {}
+
+    def of(self, cls: type) -> Layout:
+        """The layout of a class's objects.
+
+        Raises:
+            CheckpointRefused: the class, or one that it is based on, is not known.
+        """
+        layout = self._compiled.get(cls)
+        if layout is None:
+            layout = self._compiled[cls] = _compile(cls, self._table)
+        return layout
+
+    def reads_of(self, part: Any) -> Reads | None:
+        """What a parser reads of what came before; None when nothing is known, so that it may be anything."""
+        return self.of(type(part)).reads
+
+    def walk(self, root: Any) -> Iterator[tuple[Any, Layout]]:
+        """The objects of a parser's tree with their layouts, in an order that depends on nothing but the tree.
+
+        Raises:
+            CheckpointRefused: the class of one is not known.
+        """
+        stack = [root]
+        while stack:
+            part = stack.pop()
+            layout = self.of(type(part))
+            yield part, layout
+            for name in reversed(layout.children):
+                child = getattr(part, name)
+                if child is not None:
+                    stack.append(child)
+
+
+def _compile(cls: type, table: Table) -> Layout:
     parts: list[Part] = []
     for base in cls.__mro__[:-1]:
-        part = part_of(base)
+        part = table.part_of(base)
         if part is None:
             raise CheckpointRefused(f"{base.__module__}.{base.__qualname__} is not a known part of a parser")
         parts.append(part)
         if part.alone:
             break
+    state: dict[str, Kind] = {}
+    late: dict[str, Kind] = {}
+    specials: dict[str, Special] = {}
     for part in reversed(parts):
         state.update(part.state)
         late.update(part.late)
-        children += [name for name in part.children if name not in children]
-        specials += part.specials
-        refusals += [part.refused] if part.refused else []
+        specials.update(part.specials)
+    base_first = parts[::-1]
     names = tuple(state)
     return Layout(
         names,
-        {name: position for position, name in enumerate(names)},
         tuple(state.values()),
         _reader(names),
         tuple(late.items()),
-        tuple(children),
-        tuple(specials),
-        tuple(refusals),
+        tuple(dict.fromkeys(name for part in base_first for name in part.children)),
+        tuple(specials.values()),
+        tuple(part.refused for part in base_first if part.refused is not None),
+        frozenset(name for part in parts for name in part.kept),
+        frozenset(name for part in parts for name in part.left_out),
+        frozenset(name for part in parts for name in part.filled),
+        tuple(name for part in base_first for name in part.copied),
+        next((part.reads for part in parts if part.reads is not None), None),
+        tuple(part.fewer for part in base_first if part.fewer is not None),
+        next((part.prompt for part in parts if part.prompt is not None), None),
+        next((part.after for part in parts if part.after is not None), None),
     )
 
 
@@ -116,20 +132,16 @@ def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return get if len(names) > 1 else lambda part: (get(part),)
 
 
-def walk(root: Any) -> Iterator[tuple[Any, Layout]]:
-    """The objects of a parser's tree with their layouts, in an order that depends on nothing but the tree."""
-    stack = [root]
-    while stack:
-        part = stack.pop()
-        layout = layout_of(type(part))  # type: ignore[arg-type]  # classes are hashable
-        yield part, layout
-        for name in reversed(layout.children):
-            child = getattr(part, name)
-            if child is not None:
-                stack.append(child)
+def changes_of(tree: Tree, request: Any, layouts: Layouts) -> Changes:
+    """The values to save in the place of real ones, where less than all of the state leads to the same output."""
+    changes: Changes = {}
+    for part, layout in tree:
+        for fewer in layout.fewer:
+            fewer(changes, part, request, layouts.reads_of)
+    return changes
 
 
-def save(root: Any, request: Any, changes: Changes) -> list[JsonValue]:
+def save(tree: Tree, request: Any, changes: Mapping[int, Mapping[str, Any]]) -> list[JsonValue]:
     """The state of a tree as plain data.
 
     Raises:
@@ -137,7 +149,7 @@ def save(root: Any, request: Any, changes: Changes) -> list[JsonValue]:
     """
     saved: list[JsonValue] = []
     add = saved.append
-    for part, layout in walk(root):
+    for part, layout in tree:
         values: Any = layout.read(part)
         changed = changes.get(id(part))
         if changed:
@@ -155,7 +167,7 @@ def save(root: Any, request: Any, changes: Changes) -> list[JsonValue]:
     return saved
 
 
-def load(root: Any, request: Any, saved: list[JsonValue]) -> None:
+def load(layouts: Layouts, root: Any, request: Any, saved: list[JsonValue]) -> None:
     """Set a fresh tree to a saved state.
 
     Raises:
@@ -163,7 +175,7 @@ def load(root: Any, request: Any, saved: list[JsonValue]) -> None:
     """
     position = 0
     size = len(saved)
-    for part, layout in walk(root):
+    for part, layout in layouts.walk(root):
         end = position + len(layout.names) + len(layout.late) + len(layout.specials)
         if end > size:
             raise InvalidCheckpoint("it is too short for this parser")
@@ -184,3 +196,6 @@ def load(root: Any, request: Any, saved: list[JsonValue]) -> None:
             raise InvalidCheckpoint(f"{type(part).__qualname__}.{name} {exc}") from exc
     if position != size:
         raise InvalidCheckpoint("it is too long for this parser")
+    after = layouts.of(type(root)).after
+    if after is not None:
+        after(root)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from core.json import JsonValue
-from core.parsing.checkpoint.carried import changes_of
 from core.parsing.checkpoint.errors import CheckpointRefused, InvalidCheckpoint
-from core.parsing.checkpoint.kinds import DECODED
-from core.parsing.checkpoint.layout import load, save, walk
+from core.parsing.checkpoint.layout import Layout, Layouts, changes_of, load, save
 
 Plain: TypeAlias = list[JsonValue]
 """A snapshot: JSON values only."""
@@ -17,19 +16,23 @@ Plain: TypeAlias = list[JsonValue]
 VERSION = 1
 
 
-def check_supported(parser: Any) -> None:
+def check_supported(parser: Any, layouts: Layouts) -> None:
     """Whether streams through ``parser`` can be carried by checkpoints. Cheap, and true or false for a whole stream.
 
     Raises:
         CheckpointRefused: they cannot; says why.
     """
-    for part, layout in walk(parser):
+    _check(layouts.walk(parser))
+
+
+def _check(tree: Iterable[tuple[Any, Layout]]) -> None:
+    for part, layout in tree:
         for refused in layout.refusals:
             if reason := refused(part):
                 raise CheckpointRefused(reason)
 
 
-def snapshot(processor: Any) -> Plain:
+def snapshot(processor: Any, layouts: Layouts) -> Plain:
     """The state of a ``ChatStreamProcessor`` and its parser between two chunks. Changes nothing.
 
     What the data stands for depends on the request and the deployment: it can
@@ -38,16 +41,17 @@ def snapshot(processor: Any) -> Plain:
     Raises:
         CheckpointRefused: the parser cannot be carried (see :func:`check_supported`), or holds something unknown.
     """
-    parser = processor.parser
-    check_supported(parser)
+    request = processor.request
+    tree = list(layouts.walk(processor.parser))
+    _check(tree)
     try:
-        saved = save(parser, processor.request, changes_of(parser, processor.request))
+        saved = save(tree, request, changes_of(tree, request, layouts))
     except RecursionError as exc:
         raise CheckpointRefused("the parser holds data that is nested too deeply") from exc
     return [VERSION, int(processor.num_output_tokens > 0), int(processor.tools_streamed), *saved]
 
 
-def restore(processor: Any, data: Plain) -> None:
+def restore(processor: Any, data: Plain, layouts: Layouts) -> None:
     """Bring a fresh ``ChatStreamProcessor`` to where the one of the snapshot was.
 
     ``data`` may come from a client: it sets only known state to values of
@@ -63,11 +67,22 @@ def restore(processor: Any, data: Plain) -> None:
         raise InvalidCheckpoint("it was made by another version")
     if any(type(flag) is not int or not 0 <= flag <= 1 for flag in data[1:3]):
         raise InvalidCheckpoint("its flags must be 0 or 1")
-    parser = processor.parser
-    load(parser, processor.request, data[3:])
+    load(layouts, processor.parser, processor.request, data[3:])
     # Only whether there was any output is ever asked.
     processor.num_output_tokens = data[1]
     processor.tools_streamed = data[2] == 1
-    state = parser._stream_state
-    if state.previous_text is DECODED:
-        state.previous_text = parser.model_tokenizer.decode(state.previous_token_ids)
+
+
+def read_prompt(processor: Any, prompt_token_ids: Sequence[int], layouts: Layouts) -> None:
+    """Do what a parser's first step does about the prompt, without any output.
+
+    For a first chunk that has no tokens: what the prompt decides is then in the
+    snapshot, and the caller need not keep it. Parsers that never look at the
+    prompt (harmony) are left as they are.
+
+    Raises:
+        CheckpointRefused: the parser's class is not known.
+    """
+    prompt = layouts.of(type(processor.parser)).prompt
+    if prompt is not None:
+        prompt(processor, list(prompt_token_ids))

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from core.parsing.checkpoint import Limits, pack, restore, snapshot, unpack
+from core.parsing.checkpoint import Limits, pack, unpack
+from tests.unit.checkpoint.carrying import restore, snapshot
 from tests.unit.checkpoint.streams import Chunk, Setup
 
 LIMITS = Limits()

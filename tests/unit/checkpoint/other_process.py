@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 from core.bundle.folder import FolderFiles
-from core.parsing.checkpoint import pack, restore, snapshot, unpack
+from core.parsing.checkpoint import pack, unpack
 from core.tokenizer import Tokenizer, load_tokenizer
 from tests.unit.checkpoint import formats
+from tests.unit.checkpoint.carrying import restore, snapshot
 from tests.unit.checkpoint.equality import LIMITS, step
 from tests.unit.checkpoint.setups import Deployments
 

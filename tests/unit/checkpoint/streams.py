@@ -16,6 +16,7 @@ from core.parsing.checkpoint import Prototype
 from core.text.detokenizer import DecodeOptions, detokenize, seed_window
 from core.tokenizer import Tokenizer
 from tests.unit.checkpoint import formats
+from tests.unit.checkpoint.carrying import prototype_of
 from tests.unit.checkpoint.formats import Call
 
 KEEP_SPECIAL = DecodeOptions(skip_special=False, spaces_between=False)
@@ -97,7 +98,7 @@ class Setup:
         )
         # One family's parser looks through the whole vocabulary, too slowly for thousands of them.
         if "hy_v4" in type(parser._tool_parser or parser._reasoning_parser).__module__:
-            self._prototype = Prototype(parser)
+            self._prototype = prototype_of(parser)
             return self._prototype.fresh()
         return parser
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.parsing.checkpoint import pack, restore, snapshot, unpack
-from core.parsing.checkpoint.carried import fewer_ids
+from core.parsing.checkpoint import pack, unpack
+from core.parsing.checkpoint.id_runs import fewer_ids
 from core.parsing.checkpoint.open_string import middle_of_open_string
 from tests.unit.checkpoint import formats
+from tests.unit.checkpoint.carrying import restore, snapshot
 from tests.unit.checkpoint.equality import LIMITS, checkpointed, uninterrupted
 from tests.unit.checkpoint.formats import Call
 from tests.unit.checkpoint.setups import Deployments, Pair

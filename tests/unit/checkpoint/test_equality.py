@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from core.parsing.checkpoint import CheckpointRefused, check_supported, pack, restore, snapshot, unpack
+from core.parsing.checkpoint import CheckpointRefused, pack, unpack
 from tests.unit.checkpoint import formats
+from tests.unit.checkpoint.carrying import check_supported, restore, snapshot
 from tests.unit.checkpoint.equality import LIMITS, checkpointed, replayed, uninterrupted
 from tests.unit.checkpoint.setups import PAIRS, TOOL_PARSERS, WITHOUT_PACKAGE, Deployments, Pair, is_harmony
 from tests.unit.checkpoint.streams import CALLS, chunks

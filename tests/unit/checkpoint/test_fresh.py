@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from core.parsing.checkpoint import CheckpointRefused, Prototype, snapshot
-from core.parsing.checkpoint.layout import walk
+from core.parsing.checkpoint import CheckpointRefused, Prototype
+from tests.unit.checkpoint.carrying import LAYOUTS, prototype_of, snapshot
 from tests.unit.checkpoint.equality import step, uninterrupted
 from tests.unit.checkpoint.setups import PAIRS, Deployments, Pair
 from tests.unit.checkpoint.streams import Setup, model_config, parser_class, request
@@ -25,7 +25,7 @@ def processor_of(setup: Setup, prototype: Prototype) -> Any:
 def test_copies_parse_as_built_parsers_do(deployments: Deployments, pair: Pair) -> None:
     rng = random.Random(f"{pair} fresh")
     setup, stream, prompt = deployments.stream(pair, rng, mutated=False)
-    prototype = Prototype(setup.processor().parser)
+    prototype = prototype_of(setup.processor().parser)
     expected = uninterrupted(setup, stream, prompt)
     for _ in range(2):
         # The second copy meets a prototype whose first copy was used.
@@ -39,19 +39,19 @@ def test_copies_share_nothing_that_changes(deployments: Deployments, pair: Pair)
     rng = random.Random(f"{pair} shared")
     setup, stream, prompt = deployments.stream(pair, rng, mutated=False)
     pristine = setup.processor().parser
-    prototype = Prototype(pristine)
-    before = [copy.copy(vars(part)) for part, _ in walk(pristine)]
+    prototype = prototype_of(pristine)
+    before = [copy.copy(vars(part)) for part, _ in LAYOUTS.walk(pristine)]
     held = [{k: copy.copy(v) for k, v in values.items() if isinstance(v, list | dict | set)} for values in before]
     used, unused = processor_of(setup, prototype), processor_of(setup, prototype)
     for chunk in stream:
         used.step(chunk.text, list(chunk.ids), None, prompt)
-    for (part, _), values, containers in zip(walk(pristine), before, held, strict=True):
+    for (part, _), values, containers in zip(LAYOUTS.walk(pristine), before, held, strict=True):
         now = vars(part)
         # A vocabulary is looked up when it is first needed.
         assert all(now[name] is value for name, value in values.items())
         assert all(now[name] == value for name, value in containers.items())
     assert snapshot(unused) == snapshot(setup.processor())
-    parts = [{id(part) for part, _ in walk(parser)} for parser in (pristine, used.parser, unused.parser)]
+    parts = [{id(part) for part, _ in LAYOUTS.walk(parser)} for parser in (pristine, used.parser, unused.parser)]
     assert not parts[0] & parts[1]
     assert not parts[1] & parts[2]
     assert not parts[0] & parts[2]
@@ -61,10 +61,10 @@ def test_what_cannot_be_carried_cannot_be_copied(deployments: Deployments) -> No
     tokenizer = deployments.load("mistral-spm", False)
     setup = Setup(tokenizer, parser_class("mistral", None, tokenizer), model_config("mistral"), request())
     with pytest.raises(CheckpointRefused):
-        Prototype(setup.processor().parser)
+        prototype_of(setup.processor().parser)
 
 
 def test_methods_belong_to_the_copy(deployments: Deployments) -> None:
     parser = deployments.setup(("deepseek_v4", None)).processor().parser
-    engine = Prototype(parser).fresh()._tool_parser._parser_engine
+    engine = prototype_of(parser).fresh()._tool_parser._parser_engine
     assert engine._arg_converter.__self__ is engine

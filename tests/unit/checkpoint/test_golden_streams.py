@@ -10,9 +10,10 @@ import pytest
 
 from core.bundle.folder import FolderFiles
 from core.bundle.model_config import read_model_config
-from core.parsing.checkpoint import CheckpointRefused, check_supported
+from core.parsing.checkpoint import CheckpointRefused
 from core.text.detokenizer import detokenize, seed_window
 from tests.golden import corpus
+from tests.unit.checkpoint.carrying import check_supported
 from tests.unit.checkpoint.equality import checkpointed, uninterrupted
 from tests.unit.checkpoint.setups import Deployments
 from tests.unit.checkpoint.streams import KEEP_SPECIAL, Chunk, Setup, parser_class

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from core.parsing.checkpoint import CheckpointRefused, pack, restore, snapshot, unpack
-from core.parsing.checkpoint.harmony import MAX_HEADER
+from core.parsing.checkpoint import CheckpointRefused, pack, unpack
+from core.upstream.v0_33.harmony import MAX_HEADER
+from tests.unit.checkpoint.carrying import restore, snapshot
 from tests.unit.checkpoint.equality import LIMITS, checkpointed, uninterrupted
 from tests.unit.checkpoint.setups import Deployments
 from tests.unit.checkpoint.streams import chunks, mutate

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from core.parsing.checkpoint import InvalidCheckpoint, Limits, pack, restore, snapshot, unpack
-from core.parsing.checkpoint.harmony import _FIRST_HEADER, MAX_HEADER
+from core.parsing.checkpoint import InvalidCheckpoint, Limits, pack, unpack
 from core.parsing.checkpoint.kinds import MAX_CALLS
+from core.upstream.v0_33.harmony import _FIRST_HEADER, MAX_HEADER
+from tests.unit.checkpoint.carrying import restore, snapshot
 from tests.unit.checkpoint.setups import PAIRS, Deployments, Pair
 from tests.unit.checkpoint.streams import Chunk, Setup
 

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from core.parsing.checkpoint import pack, read_prompt, restore, snapshot, unpack
+from core.parsing.checkpoint import pack, unpack
+from tests.unit.checkpoint.carrying import read_prompt, restore, snapshot
 from tests.unit.checkpoint.equality import LIMITS, step, uninterrupted
 from tests.unit.checkpoint.setups import PAIRS, Deployments, Pair
 

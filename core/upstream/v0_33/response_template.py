@@ -1,4 +1,4 @@
-"""The stream of a response-template parser (``hf``, ``beam``).
+"""The parsers that read a response template (``hf``, ``beam``), and their stream.
 
 The stream is made when the first chunk is parsed, for the prompt at hand. A
 checkpoint carries what the prompt led to, not the prompt: the stream is made
@@ -22,7 +22,7 @@ from core.parsing.checkpoint.kinds import (
     list_of,
     optional,
 )
-from core.parsing.checkpoint.layout import Special
+from core.parsing.checkpoint.part import Part, Parts, Special
 
 _STREAM: Mapping[str, Kind] = {"_prefix_end": COUNT, "_next_tool_index": INDEX, "_finalized": BOOL}
 _MACHINE: Mapping[str, Kind] = {
@@ -115,4 +115,36 @@ def _set(part: Any, kinds: Mapping[str, Kind], data: JsonValue) -> None:
         setattr(part, name, kind.load(value))
 
 
-STREAM = Special(_save, _load)
+def _read_prompt(processor: Any, prompt_token_ids: list[int]) -> None:
+    parser = processor.parser
+    parser.set_prompt_token_ids(prompt_token_ids)
+    # The stream keeps what it needs of the prompt; without it, the whole prompt would be in the snapshot.
+    parser._stream = parser._new_stream(
+        processor.request,
+        enable_auto_tools=parser._enable_auto_tools,
+        include_reasoning=processor.request.include_reasoning,
+    )
+
+
+PARTS: Parts = {
+    "vllm.parser.response_template.ResponseTemplateParser": Part(
+        specials={"stream": Special(_save, _load)},
+        kept=("_prompt_token_ids", "_prefix", "_stream"),
+        left_out={"_reasoning_counter": "made by and for counting, which no stream does"},
+        prompt=_read_prompt,
+    ),
+    # Never walked: the stream special of the parser keeps what is needed of them.
+    "vllm.parser.response_template._ResponseStream": Part(kept=("_finalized", "_next_tool_index", "_open_region")),
+    "vllm.parser.response_template._ReasoningTokenCounter": Part(
+        left_out=dict.fromkeys(("open", "spans", "token_ends", "token_ids"), "counting, which no stream does")
+    ),
+    "vllm.parser.chat_parsing.response_parser.ResponseParser": Part(
+        kept=(*_MACHINE, "_captures"),
+        left_out=dict.fromkeys(("_malformed_fields", "_output"), "of the final message of a complete output"),
+    ),
+    "vllm.parser.response_template.ResponseTemplateReasoningParser": Part(),
+    "vllm.parser.response_template.ResponseTemplateToolParser": Part(),
+    "vllm.parser.beam.BeamParser": Part(),
+    "vllm.parser.beam.BeamReasoningParser": Part(),
+    "vllm.parser.beam.BeamToolParser": Part(),
+}

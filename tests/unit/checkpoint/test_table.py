@@ -1,16 +1,18 @@
-"""The catalog against vLLM: its source, and what parsers really change."""
+"""The table of the installed vLLM against its source, and against what parsers really change."""
 
 from __future__ import annotations
 
 import importlib
 import random
+from functools import cache
 from typing import Any
 
 import pytest
 
-from core.parsing.checkpoint import CheckpointRefused, check_supported, snapshot
-from core.parsing.checkpoint.catalog import part_of
-from core.parsing.checkpoint.layout import layout_of, walk
+from core.parsing.checkpoint import CheckpointRefused
+from core.parsing.checkpoint.part import Part
+from core.upstream.v0_33 import TABLE
+from tests.unit.checkpoint.carrying import LAYOUTS, check_supported, snapshot
 from tests.unit.checkpoint.setups import PAIRS, Deployments, Pair
 from tests.unit.checkpoint.streams import Setup, model_config, parser_class, request
 from tests.unit.checkpoint.vllm_source import Change, changes
@@ -48,93 +50,37 @@ OTHER_HOLDERS = {
     "slot": "ToolCallSlot",
     "state": "StreamState",
 }
-# Kept by a special part (``slots``, ``harmony``, ``response_template``).
-SPECIAL = {
-    "HarmonyParser": {"_parser", "_num_processed_messages", "_current_message_tokens"},
-    "HunyuanA13BReasoningParser": {"expected_sequence", "expected_sequence_side"},
-    "ParserEngine": {"_tool_slots"},
-    "ResponseParser": {"_body", "_buffer", "_captures", "_current", "_finalized", "_opened", "_pos", "_prefix_len"},
-    "ResponseTemplateParser": {"_prompt_token_ids", "_prefix", "_stream"},
-    "TokenIDScanner": {"_deferred_terminals"},
-    "ToolCallSlot": {
-        "_args_joined",
-        "_args_parts",
-        "_streamed_joined",
-        "_streamed_parts",
-        "extend_open_value",
-        "id",
-        "name",
-        "name_sent",
-        "open_value_streams",
-        "streamed_json",
-        "string_keys",
-    },
-    "_ResponseStream": {"_finalized", "_next_tool_index", "_open_region"},
-}
-# Not carried, each for its reason.
-LEFT_OUT = {
-    # Refused.
-    "CohereCommandParser": {"_pending_tool_ids", "last_unary_citations"},
-    "MistralParser": {
-        "current_tool_id",
-        "current_tool_mistral_id",
-        "current_tool_name",
-        "current_tool_string_arguments",
-        "parse_coro",
-        "prev_tool_call_arr",
-        "starting_new_tool",
-        "streamed_args_for_tool",
-        "streaming_state",
-        "tool_call_started",
-    },
-    # Set again from the request by every step.
-    "ParserEngine": {"_tools"},
-    # Written and never read.
-    "Granite4ToolParser": {"start_in_tc"},
-    # Set by and for counting, which no stream does.
-    "MuseReasoningParser": {"_marker_ids"},
-    "ParserEngineReasoningAdapter": {"_counting_parser_engine"},
-    "ResponseTemplateParser": {"_reasoning_counter"},
-    "_ReasoningTokenCounter": {"open", "spans", "token_ends", "token_ids"},
-    # A memo.
-    "TokenIDScanner": {"_token_text_cache"},
-    # What the final message of a complete output would be.
-    "ResponseParser": {"_malformed_fields", "_output"},
-    # Another name for an attribute, for the lists of another object.
-    "HYV4ToolParser": {"current_tool_id", "prev_tool_call_arr", "streamed_args_for_tool"},
-    "Lfm2ToolParser": {"current_tool_index"},
-    "Llama4PythonicToolParser": {"current_tool_index"},
-    "Olmo3PythonicToolParser": {"current_tool_index"},
-    "PythonicToolParser": {"current_tool_index"},
-    # Properties that set an attribute of the inner engine.
-    "ParserEngine.skip": {"skip_tool_parsing", "skip_reasoning_parsing"},
+# Their own classes, under the qualified names of the table.
+HOLDING_CLASSES = {
+    "ParserEngine": "vllm.parser.engine.parser_engine.ParserEngine",
+    "StreamState": "vllm.parser.abstract_parser.StreamState",
+    "StreamingParserEngine": "vllm.parser.engine.streaming_parser_engine.StreamingParserEngine",
+    "ToolCallSlot": "vllm.parser.engine.parser_engine.ToolCallSlot",
 }
 
 
 def known(change: Change) -> bool:
-    holder = change.name if change.holder == "self" else OTHER_HOLDERS.get(change.holder, "")
-    if change.attribute in SPECIAL.get(holder, ()) or change.attribute in LEFT_OUT.get(holder, ()):
-        return True
-    if holder == "ParserEngine" and change.attribute in LEFT_OUT["ParserEngine.skip"]:
-        return True
-    return change.attribute in attributes_of(change, holder)
+    if change.holder == "self":
+        name = f"{change.module}.{change.name}"
+    else:
+        name = HOLDING_CLASSES.get(OTHER_HOLDERS.get(change.holder, ""), "")
+    return change.attribute in attributes_of(name)
 
 
-def attributes_of(change: Change, holder: str) -> set[str]:
-    modules = {
-        "ParserEngine": "vllm.parser.engine.parser_engine",
-        "StreamState": "vllm.parser.abstract_parser",
-        "StreamingParserEngine": "vllm.parser.engine.streaming_parser_engine",
-    }
-    module = change.module if change.holder == "self" else modules.get(holder, change.module)
-    cls = getattr(importlib.import_module(module), holder, None)
-    if cls is None:
-        return set()
+@cache
+def attributes_of(name: str) -> frozenset[str]:
+    """The attributes that the table accounts for, of the class with this qualified name."""
+    module, _, attribute = name.rpartition(".")
     try:
-        layout = layout_of(cls)
+        cls = getattr(importlib.import_module(module), attribute)
+        layout = LAYOUTS.of(cls)
+    except (ImportError, ValueError):
+        # A module whose package is not installed: what its own part says.
+        part = TABLE.parts.get(name, Part())
+        return frozenset({*part.state, *part.late, *part.kept, *part.left_out})
     except CheckpointRefused:
-        return set()
-    return {*layout.names, *(name for name, _ in layout.late)}
+        return frozenset()
+    return layout.kept | layout.left_out | layout.saved
 
 
 def test_every_attribute_that_vllm_changes_is_accounted_for() -> None:
@@ -175,10 +121,8 @@ def outline(value: Any) -> Any:
     return type(value).__name__
 
 
-# Objects that a parser builds when they are first needed, memos, and what a special part takes care of.
-UNLISTED = frozenset({"vocab", "_token_text_cache", "_tools"}).union(
-    *SPECIAL.values(), *(names for name, names in LEFT_OUT.items() if name != "MistralParser")
-)
+# The vocabulary, looked up when it is first needed.
+UNLISTED = frozenset({"vocab"})
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -190,8 +134,8 @@ def test_nothing_but_the_listed_attributes_changes(deployments: Deployments, pai
         live = setup.processor()
         for chunk in stream:
             live.step(chunk.text, list(chunk.ids), chunk.finish_reason, prompt)
-        for (part, layout), (pristine, _) in zip(walk(live.parser), walk(fresh.parser), strict=True):
-            listed = {*layout.names, *layout.children, *(name for name, _ in layout.late)} | UNLISTED
+        for (part, layout), (pristine, _) in zip(LAYOUTS.walk(live.parser), LAYOUTS.walk(fresh.parser), strict=True):
+            listed = layout.saved | layout.kept | layout.left_out | {*layout.children} | UNLISTED
             now = {name: outline(value) for name, value in vars(part).items() if name not in listed}
             then = {name: outline(value) for name, value in vars(pristine).items() if name not in listed}
             assert now == then, type(part).__name__
@@ -200,7 +144,7 @@ def test_nothing_but_the_listed_attributes_changes(deployments: Deployments, pai
 def test_parsers_with_state_in_compiled_code_are_refused() -> None:
     # Its module cannot be imported without a package that is not installed: parts are found by name.
     stand_in = type("CohereCommandParser", (), {"__module__": "vllm.parser.cohere_command"})
-    (refused,) = layout_of(stand_in).refusals
+    (refused,) = LAYOUTS.of(stand_in).refusals
     assert "compiled" in str(refused(None))
 
 
@@ -218,5 +162,5 @@ def test_a_composed_class_of_a_deployment_adds_nothing() -> None:
     from vllm.parser.harmony import HarmonyParser
 
     composed = type("HarmonyParser", (HarmonyParser,), {"reasoning_parser_cls": None, "tool_parser_cls": None})
-    assert layout_of(composed).names == layout_of(HarmonyParser).names
-    assert part_of(type("Other", (HarmonyParser,), {"parse_delta": None})) is None
+    assert LAYOUTS.of(composed).names == LAYOUTS.of(HarmonyParser).names
+    assert TABLE.part_of(type("Other", (HarmonyParser,), {"parse_delta": None})) is None

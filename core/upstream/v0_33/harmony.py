@@ -1,4 +1,4 @@
-"""The harmony parser's inner state machine, carried as the few tokens that lead to it.
+"""The harmony parser (gpt-oss). Its inner state machine, carried as the few tokens that lead to it.
 
 The machine itself is compiled code whose state can be read but not set. What
 it has done with completed messages is never asked again, and of a message's
@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from core.json import JsonValue
 from core.parsing.checkpoint.errors import Misfit
-from core.parsing.checkpoint.kinds import IDS
-from core.parsing.checkpoint.layout import Special
+from core.parsing.checkpoint.kinds import COUNT, IDS, INDEX
+from core.parsing.checkpoint.part import Part, Parts, Special
+from core.upstream.parser_state import harmony_encoding, harmony_recipient
 
 # Where the machine stands: not made yet, or between messages, in a header, in a message's text; the latter three with
 # or without the assumption about the author.
@@ -56,9 +57,7 @@ class _Tokens(NamedTuple):
 
 @cache
 def _tokens() -> _Tokens:
-    from vllm.entrypoints.openai.parser.harmony_utils import get_encoding
-
-    encoding = get_encoding()
+    encoding = harmony_encoding()
     texts = ("<|start|>", "<|message|>", "<|channel|>", "<|constrain|>", "assistant", "json")
     return _Tokens(*(encoding.encode(text, allowed_special="all")[0] for text in texts))
 
@@ -126,9 +125,7 @@ def _shortened(where: int, header: tuple[int, ...]) -> tuple[int, tuple[int, ...
 
 
 def _way(machine: Any) -> tuple[str | None, str | None]:
-    from vllm.parser.harmony import HarmonyParser
-
-    return machine.current_channel, HarmonyParser._normalize_recipient(machine.current_recipient)
+    return machine.current_channel, harmony_recipient(machine.current_recipient)
 
 
 def _header_of(parsed: JsonValue, tokens: list[int], where: int) -> list[int]:
@@ -146,11 +143,10 @@ def _header_of(parsed: JsonValue, tokens: list[int], where: int) -> list[int]:
 def _machine(where: int, header: list[int], last: list[int] | None = None) -> Any:
     """A machine that was brought to where ``where`` says; None when the tokens lead elsewhere."""
     from openai_harmony import HarmonyError, Role, StreamableParser
-    from vllm.entrypoints.openai.parser.harmony_utils import get_encoding
 
     known = _tokens()
     assumes = where >= _FIRST_BETWEEN
-    machine = StreamableParser(get_encoding(), role=Role.ASSISTANT if assumes else None)
+    machine = StreamableParser(harmony_encoding(), role=Role.ASSISTANT if assumes else None)
     setattr(machine, _ASSUMES, assumes)
     try:
         if where in (_HEADER, _TEXT):
@@ -193,4 +189,18 @@ def _load(parser: Any, data: JsonValue, _request: Any) -> None:
     parser._current_message_tokens = tokens
 
 
-MACHINE = Special(_save, _load)
+def _ignore_prompt(_processor: Any, _prompt_token_ids: list[int]) -> None:
+    """The prompt changes nothing."""
+
+
+PARTS: Parts = {
+    "vllm.parser.harmony.HarmonyParser": Part(
+        {"_next_tool_call_index": INDEX, "_num_counted_tokens": COUNT, "_num_reasoning_tokens": COUNT},
+        specials={"machine": Special(_save, _load)},
+        kept=("_parser", "_num_processed_messages", "_current_message_tokens"),
+        filled=("_current_message_tokens",),
+        prompt=_ignore_prompt,
+    ),
+    "vllm.reasoning.gptoss_reasoning_parser.GptOssReasoningParser": Part(),
+    "vllm.tool_parsers.gptoss_tool_parser.GptOssToolParser": Part(),
+}

@@ -1,0 +1,48 @@
+"""What is known of the parsers of the vLLM that is installed: one table for each version.
+
+A table is a package of this one, written in the terms of
+:mod:`core.parsing.checkpoint.part`. It imports nothing of vLLM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from core.errors import ConfigurationError
+from core.parsing.checkpoint import Layouts, Table
+from core.upstream.version import installed_version
+
+
+def _v0_33() -> Table:
+    # Imported late: a call that carries no parser needs no table.
+    from core.upstream.v0_33 import TABLE
+
+    return TABLE
+
+
+_TABLES: Mapping[str, Callable[[], Table]] = {"0.33.0": _v0_33}
+
+
+def table_of(version: str) -> Table:
+    """The table of a version of vLLM.
+
+    Raises:
+        ConfigurationError: this version is not known.
+    """
+    table = _TABLES.get(version)
+    if table is None:
+        raise ConfigurationError(
+            f"nothing is known of the parsers of vLLM {version}, only of those of {', '.join(_TABLES)}"
+        )
+    return table()
+
+
+@cache
+def installed_layouts() -> Layouts:
+    """The layouts of the parsers of the vLLM that is installed.
+
+    Raises:
+        ConfigurationError: its version is not known.
+    """
+    return Layouts(table_of(installed_version()))

@@ -198,9 +198,9 @@ def rendered(service: str, **fields: Any) -> httpx.Response:
 
 def test_what_api_md_says_of_each_render_field_is_so(service: str) -> None:
     before = rendered(service).json()
-    refused = [name for name in listed("What is refused") if name in VALUES]
-    without_effect = listed("What has no effect here")
-    sampling = [name for name in listed("What goes into `sampling_params`") if name in VALUES]
+    refused = [name for name in listed("Refused fields") if name in VALUES]
+    without_effect = listed("Fields without effect")
+    sampling = [name for name in listed("Sampling fields") if name in VALUES]
     assert len(refused) == 4
     assert len(without_effect) == 8
     # skip_special_tokens is the parser's to decide here (api.md says so under the example).

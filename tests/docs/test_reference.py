@@ -186,8 +186,8 @@ def test_the_number_of_recorded_answers_is_right() -> None:
 LIMITS = [
     ("core.protocol.derender", "MAX_CHUNKS", "chunks in one call | {:,}"),
     ("core.protocol.derender", "MAX_WINDOW", "{:,} tokens of at most"),
-    ("core.protocol.derender", "_MAX_ERRORS", "| {}, and beyond"),
-    ("core.protocol.derender", "_MAX_COLLECTED", "beyond {:,} they are only counted"),
+    ("core.protocol.schema_error", "_MAX_ERRORS", "| {}, and beyond"),
+    ("core.protocol.schema_error", "MAX_COLLECTED", "beyond {:,} they are only counted"),
     ("core.state.window", "MAX_TOKEN_CHARS", "at most {:,} characters"),
     ("core.bounds", "MAX_ODD_PARTS", "neither text nor an object | {:,}"),
     ("core.state.context", "MAX_CONTEXT_BYTES", "{} MB expanded"),

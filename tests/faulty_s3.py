@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.waiting import PATIENCE
+
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "us-east-1"}
 _ERROR = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>{code}</Message></Error>'
 
@@ -25,8 +27,8 @@ class Fault:
     """What happens to answers for one object, ``times`` times.
 
     ``status`` and ``code`` answer in S3's place; ``cut`` ends the connection
-    after so many bytes, ``flip`` alters the byte there, ``pause`` waits before
-    the answer, ``trickle`` waits after each byte (seconds), ``drop`` ends the
+    after so many bytes, ``flip`` alters the byte there, ``silent`` never
+    answers, ``trickle`` waits after each byte (seconds), ``drop`` ends the
     connection without an answer.
     """
 
@@ -35,7 +37,7 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     cut: int | None = None
     flip: int | None = None
-    pause: float = 0
+    silent: bool = False
     trickle: float = 0
     drop: bool = False
     times: int = 1_000_000
@@ -48,6 +50,8 @@ class FaultyS3:
     url: str
     faults: dict[str, Fault] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
+    """Set at the end: silent answers need not wait any longer."""
 
     def client(self) -> Any:
         import boto3
@@ -89,6 +93,7 @@ def faulty_s3() -> Iterator[FaultyS3]:
     try:
         yield proxy.s3
     finally:
+        proxy.s3.over.set()
         proxy.shutdown()
         proxy.server_close()
         moto.stop()
@@ -115,9 +120,9 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         self.server.s3.requests.append(f"{self.command} {path}")
         fault = self.server.s3.take(path) or Fault(times=0)
-        if fault.pause:
-            time.sleep(fault.pause)
-        if fault.drop:
+        if fault.silent:
+            self.server.s3.over.wait(PATIENCE)
+        if fault.drop or fault.silent:
             self.close_connection = True
             self.connection.close()
             return
@@ -125,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
             headers = [("Content-Type", "application/xml"), *fault.headers.items()]
             self._answer(fault.status, headers, _ERROR.format(code=fault.code).encode())
             return
-        connection = http.client.HTTPConnection(*self.server.upstream, timeout=30)
+        connection = http.client.HTTPConnection(*self.server.upstream, timeout=PATIENCE)
         connection.request(self.command, self.path, body, dict(self.headers.items()))
         answer = connection.getresponse()
         data = answer.read()

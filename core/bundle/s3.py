@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from core.bundle.manifest import MANIFEST_NAME, FileEntry, Manifest, load_manifest
 from core.bundle.s3_errors import Damaged, explain, status_of
@@ -83,6 +83,14 @@ class FetchLimits:
     workers: int = 8
 
 
+class Clock(Protocol):
+    """What a load reads the time from and sleeps by; the module ``time`` is one."""
+
+    def monotonic(self) -> float: ...
+
+    def sleep(self, seconds: float, /) -> None: ...
+
+
 class S3Files:
     """The files of a bundle in S3, as ``core.bundle.folder.ModelFiles``.
 
@@ -99,14 +107,16 @@ class S3Files:
         folder: Path,
         limits: FetchLimits | None = None,
         later: Collection[str] = (),
+        clock: Clock = time,
     ) -> None:
         self._address = address
         self._limits = limits or FetchLimits()
+        self._clock = clock
         try:
             self._store = ObjectStore(folder)
         except OSError as exc:
             raise _unavailable(f"cannot use {folder} for the files of {address}: {exc.strerror or exc}") from exc
-        deadline = time.monotonic() + self._limits.total
+        deadline = clock.monotonic() + self._limits.total
         try:
             self._manifest = self._remembered() or self._fetch_manifest(deadline)
             self._fetch([name for name in self._manifest.files if name not in later], deadline)
@@ -133,7 +143,7 @@ class S3Files:
         entry = self._entry(name)
         for _ in range(2):
             try:
-                self._fetch([name], time.monotonic() + self._limits.total)
+                self._fetch([name], self._clock.monotonic() + self._limits.total)
             finally:
                 self._forget_client()
             try:
@@ -162,7 +172,8 @@ class S3Files:
 
     def _fetch_manifest(self, deadline: float) -> Manifest:
         source = f"{self._address}/{MANIFEST_NAME}"
-        _run([lambda stop: self._download(MANIFEST_NAME, None, self._pointer, deadline, stop)], 1, deadline, source)
+        jobs: list[_Job] = [lambda stop: self._download(MANIFEST_NAME, None, self._pointer, deadline, stop)]
+        _run(jobs, 1, deadline - self._clock.monotonic(), source)
         try:
             return load_manifest(self._store.path(self._pointer).read_bytes())
         except (OSError, ConfigurationError) as exc:
@@ -184,7 +195,7 @@ class S3Files:
             return
         _ = self._client  # made once, here: making it is not safe in several threads
         try:
-            _run(jobs, self._limits.workers, deadline, str(self._address))
+            _run(jobs, self._limits.workers, deadline - self._clock.monotonic(), str(self._address))
         except Unavailable:
             # The fault may lie in what the manifest says: the next try asks for it again.
             self._store.discard(self._pointer)
@@ -203,11 +214,11 @@ class S3Files:
             except Exception as exc:
                 text, retry = self._explain(exc)
                 pause = min(0.1 * 2**attempt, 2.0) * (0.5 + random.random() / 2)
-                is_last = attempt == self._limits.attempts or time.monotonic() + pause > deadline
+                is_last = attempt == self._limits.attempts or self._clock.monotonic() + pause > deadline
                 if is_last or not retry or stop.is_set():
                     tries = f" ({attempt} tries)" if attempt > 1 else ""
                     raise _unavailable(f"cannot fetch {source}: {text}{tries}") from exc
-                time.sleep(pause)
+                self._clock.sleep(pause)
 
     def _copy(
         self,
@@ -225,7 +236,7 @@ class S3Files:
                 size += len(block)
                 if size > limit:
                     raise Damaged(f"it is larger than the {limit} bytes that it may have")
-                if time.monotonic() > deadline or stop.is_set():
+                if self._clock.monotonic() > deadline or stop.is_set():
                     raise TimeoutError
                 digest.update(block)
                 write(block)
@@ -324,8 +335,8 @@ def _client(connect: float, read: float, workers: int, attempts: int = 1) -> Any
     return boto3.session.Session().client("s3", config=config)
 
 
-def _run(jobs: Sequence[_Job], workers: int, deadline: float, source: str) -> None:
-    """Run jobs in a few threads until all are done, one fails, or time is up.
+def _run(jobs: Sequence[_Job], workers: int, seconds: float, source: str) -> None:
+    """Run jobs in a few threads until all are done, one fails, or ``seconds`` are over.
 
     The threads are daemons: one that hangs in a connection that trickles is
     left behind. What it writes appears only when it is whole, so it does no harm.
@@ -350,6 +361,7 @@ def _run(jobs: Sequence[_Job], workers: int, deadline: float, source: str) -> No
                 results.put(None)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(workers, len(jobs)))]
+    deadline = time.monotonic() + seconds
     for thread in threads:
         thread.start()
     try:

@@ -31,6 +31,13 @@ class _Quiet(uvicorn.Server):
 @contextmanager
 def serving(app: Asgi, **options: Any) -> Iterator[str]:
     """A running server; its address. Options are uvicorn's."""
+    with observed(app, **options) as (url, _):
+        yield url
+
+
+@contextmanager
+def observed(app: Asgi, **options: Any) -> Iterator[tuple[str, uvicorn.Server]]:
+    """The same, and the server itself."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(512)
@@ -39,12 +46,12 @@ def serving(app: Asgi, **options: Any) -> Iterator[str]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not server.started:
             assert thread.is_alive(), "the server did not start"
             assert time.monotonic() < deadline, "the server did not start in time"
             time.sleep(0.01)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", server
     finally:
         server.should_exit = True
         thread.join(10)
@@ -55,13 +62,3 @@ def serving(app: Asgi, **options: Any) -> Iterator[str]:
 def free_address() -> str:
     """An address where nothing listens."""
     return f"http://127.0.0.1:{free_port()}"
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
-    """Whether a condition comes true in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True

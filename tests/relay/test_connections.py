@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import openai
 import pytest
+import uvicorn
 
 from examples.engine.generation import Engine
 from examples.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL, client_of
-from tests.relay.servers import serving
+from tests.relay.servers import observed, serving
+from tests.support.waiting import wait_for
 
 
 @contextmanager
-def recorded(engine: Engine, make_relay: Callable[..., Any], **options: Any) -> Iterator[tuple[str, list[int]]]:
-    """A relay, and the ports from which each of its calls came to the engine."""
+def recorded(
+    engine: Engine, make_relay: Callable[..., Any], **options: Any
+) -> Iterator[tuple[str, list[int], uvicorn.Server]]:
+    """A relay, the ports from which each of its calls came to the engine, and the engine's server."""
     app, ports = create_engine_app(engine), []
 
     async def recording(scope: Any, receive: Any, send: Any) -> None:
@@ -26,8 +29,8 @@ def recorded(engine: Engine, make_relay: Callable[..., Any], **options: Any) -> 
             ports.append(scope["client"][1])
         await app(scope, receive, send)
 
-    with serving(recording, **options) as engine_url, serving(make_relay(engine_url)) as url:
-        yield url, ports
+    with observed(recording, **options) as (engine_url, server), serving(make_relay(engine_url)) as url:
+        yield url, ports, server
 
 
 def ask(url: str, question: str, stream: bool, **more: Any) -> str:
@@ -42,7 +45,7 @@ def ask(url: str, question: str, stream: bool, **more: Any) -> str:
 def test_one_connection_serves_many_requests(
     make_engine: Callable[..., Engine], make_relay: Callable[..., Any]
 ) -> None:
-    with recorded(make_engine(), make_relay) as (url, ports):
+    with recorded(make_engine(), make_relay) as (url, ports, _):
         for _ in range(3):
             for stream in (True, False):
                 ask(url, "Hello", stream)
@@ -54,7 +57,7 @@ def test_one_connection_serves_many_requests(
 def test_an_error_does_not_cost_the_connection(
     make_engine: Callable[..., Engine], make_relay: Callable[..., Any]
 ) -> None:
-    with recorded(make_engine(), make_relay) as (url, ports):
+    with recorded(make_engine(), make_relay) as (url, ports, _):
         for _ in range(3):
             with pytest.raises(openai.BadRequestError, match="the script says"):
                 ask(url, "answers 400", False)
@@ -65,8 +68,8 @@ def test_an_error_does_not_cost_the_connection(
 def test_a_connection_that_the_engine_closed_is_replaced(
     make_engine: Callable[..., Engine], make_relay: Callable[..., Any], stream: bool
 ) -> None:
-    with recorded(make_engine(), make_relay, timeout_keep_alive=1) as (url, ports):
+    with recorded(make_engine(), make_relay, timeout_keep_alive=1) as (url, ports, engine):
         ask(url, "Hello", stream)
-        time.sleep(1.3)
+        assert wait_for(lambda: not engine.server_state.connections)
         assert ask(url, "Hello", stream) == "Hello! How can I help you today?"
         assert len(set(ports)) == 2

@@ -16,14 +16,21 @@ import pytest
 from examples.engine.generation import Engine
 from examples.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL, Setup, client_of
-from tests.relay.servers import free_address, serving, wait_for
+from tests.relay.servers import free_address, serving
 from tests.support.streams import events_of
+from tests.support.waiting import PATIENCE, wait_for
 
 PATH = "/v1/chat/completions"
 
 
 def body(question: str, **more: Any) -> dict[str, Any]:
     return {"model": MODEL, "messages": [{"role": "user", "content": question}], "max_tokens": 200, **more}
+
+
+@pytest.fixture(scope="module")
+def patient(start: Callable[..., Setup]) -> Setup:
+    """A relay that waits for an engine however slow the machine is."""
+    return start(engine_timeout=PATIENCE, sse_keep_alive_interval=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +61,18 @@ def impatient(start: Callable[..., Setup]) -> Setup:
         ("is silent at once", 504, "nothing for 0.5 seconds"),
     ],
 )
-def test_every_fault_is_an_error(impatient: Setup, question: str, status: int, message: str) -> None:
+def test_every_fault_is_an_error(patient: Setup, impatient: Setup, question: str, status: int, message: str) -> None:
     """In one piece with its status; streamed with its status where nothing was sent, else as an event."""
-    whole = httpx.post(impatient.url + PATH, json=body(question), timeout=10)
+    setup = impatient if "silent" in question else patient
+    whole = httpx.post(setup.url + PATH, json=body(question), timeout=PATIENCE)
     assert whole.status_code == status
     error = whole.json()["error"]
     assert message in error["message"]
     assert error["code"] == status
     assert set(error) == {"message", "type", "param", "code"}
-    assert impatient.engine_url.rsplit(":", 1)[1] not in whole.text, "an engine's address is the operator's"
+    assert setup.engine_url.rsplit(":", 1)[1] not in whole.text, "an engine's address is the operator's"
 
-    streamed = httpx.post(impatient.url + PATH, json=body(question, stream=True), timeout=10)
+    streamed = httpx.post(setup.url + PATH, json=body(question, stream=True), timeout=PATIENCE)
     if streamed.status_code == 200:
         *chunks, last = events_of(streamed.text)
         assert last == {"error": error}
@@ -72,18 +80,18 @@ def test_every_fault_is_an_error(impatient: Setup, question: str, status: int, m
     else:
         assert (streamed.status_code, streamed.json()["error"]) == (status, error)
     # Nothing goes on working for nobody.
-    assert wait_for(lambda: not impatient.engine.running)
+    assert wait_for(lambda: not setup.engine.running)
 
 
-def test_what_was_sent_before_the_fault_arrives(impatient: Setup) -> None:
-    stream = impatient.client.chat.completions.create(**body("breaks later"), stream=True)
+def test_what_was_sent_before_the_fault_arrives(patient: Setup) -> None:
+    stream = patient.client.chat.completions.create(**body("breaks later"), stream=True)
     texts: list[str] = []
     with pytest.raises(openai.APIError, match="broke off"):
         texts.extend(chunk.choices[0].delta.content or "" for chunk in stream)
     assert "".join(texts) == "1, 2,"
 
 
-def test_errors_before_the_first_token_have_their_own_status(impatient: Setup) -> None:
+def test_errors_before_the_first_token_have_their_own_status(patient: Setup) -> None:
     kinds = {
         "breaks at once": openai.InternalServerError,
         "reports an error at once": openai.InternalServerError,
@@ -93,14 +101,14 @@ def test_errors_before_the_first_token_have_their_own_status(impatient: Setup) -
     }
     for question, kind in kinds.items():
         with pytest.raises(kind):
-            impatient.client.chat.completions.create(**body(question), stream=True)
+            patient.client.chat.completions.create(**body(question), stream=True)
 
 
 def test_a_slow_engine_is_waited_for(start: Callable[..., Setup]) -> None:
     """Comments keep the line open meanwhile, before the first token and between two."""
-    setup = start(engine_timeout=5, sse_keep_alive_interval=0.2)
+    setup = start(engine_timeout=PATIENCE, sse_keep_alive_interval=0.05)
     for question in ("is slow to begin", "is slow later"):
-        answer = httpx.post(setup.url + PATH, json=body(question, stream=True), timeout=10)
+        answer = httpx.post(setup.url + PATH, json=body(question, stream=True), timeout=PATIENCE)
         assert answer.text.count(": keep-alive\n\n") >= 2, question
         chunks = events_of(answer.text)
         text = "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks)
@@ -112,7 +120,7 @@ def test_a_slow_engine_is_waited_for(start: Callable[..., Setup]) -> None:
 
 def test_no_comments_where_none_are_wanted(start: Callable[..., Setup]) -> None:
     setup = start(sse_keep_alive_interval=0)
-    answer = httpx.post(setup.url + PATH, json=body("is slow later", stream=True), timeout=10)
+    answer = httpx.post(setup.url + PATH, json=body("is slow later", stream=True), timeout=PATIENCE)
     assert ": keep-alive" not in answer.text
     assert len(events_of(answer.text)) > 100
 
@@ -147,15 +155,14 @@ def test_an_engine_that_failed_is_the_last_choice_for_a_while(
     with (
         _silent_port() as (bad, accepted),
         serving(create_engine_app(make_engine())) as fine,
-        serving(make_relay(bad, fine, engine_timeout=1.5)) as url,
+        serving(make_relay(bad, fine, engine_timeout=3)) as url,
     ):
-        durations = []
-        for _ in range(3):
-            began = time.monotonic()
+        began = time.monotonic()
+        client_of(url).chat.completions.create(**body("Hello"))
+        assert time.monotonic() - began > 3
+        assert accepted[0] >= 1
+        for _ in range(2):
             client_of(url).chat.completions.create(**body("Hello"))
-            durations.append(time.monotonic() - began)
-    assert durations[0] > 1.5
-    assert max(durations[1:]) < 1.5
     assert accepted[0] <= 2  # the call and its abort
 
 
@@ -254,7 +261,7 @@ def test_a_client_that_does_not_read_slows_the_engine_down(
             head = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
             client.sendall(f"POST {PATH} HTTP/1.1\r\n{head}\r\n".encode() + request.content)
             halted_at = -1
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + PATIENCE
             while halted_at != counted[0] or not counted[0]:
                 assert time.monotonic() < deadline, "the engine never came to a halt"
                 halted_at = counted[0]

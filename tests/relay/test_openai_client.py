@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from tests.relay.conftest import MODEL, Setup
-from tests.relay.servers import wait_for
+from tests.support.waiting import wait_for
 
 WEATHER: dict[str, Any] = {
     "type": "function",
@@ -378,7 +378,7 @@ def test_a_client_that_leaves_ends_the_engines_work(plain: Setup) -> None:
     assert len(plain.engine.running) == 1
     stream.close()
     assert wait_for(lambda: not plain.engine.running)
-    assert len(plain.engine.left) == before + 1
+    assert wait_for(lambda: len(plain.engine.left) == before + 1)
     assert wait_for(lambda: any(plain.engine.seen[-1]["request_id"] in one for one in plain.engine.aborted))
 
 

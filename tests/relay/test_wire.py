@@ -9,6 +9,7 @@ import httpx
 
 from tests.relay.conftest import MODEL, PARSERS, Setup
 from tests.support.streams import events_of
+from tests.support.waiting import wait_for
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
@@ -155,7 +156,6 @@ def test_what_goes_to_the_engine(start: Callable[..., Setup]) -> None:
 
 def test_the_line_in_the_log(start: Callable[..., Setup], capsys: Any) -> None:
     import json
-    import time
 
     setup = start(request_log="all")
     for ask in ("count", "breaks later"):
@@ -163,8 +163,14 @@ def test_the_line_in_the_log(start: Callable[..., Setup], capsys: Any) -> None:
             setup.url + CHAT,
             json={"model": MODEL, "messages": [{"role": "user", "content": ask}], "stream": True, "max_tokens": 20},
         )
-    time.sleep(0.2)
-    written = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
-    good, bad = [line for line in written if line.get("message") == "request" and line["endpoint"] == CHAT]
+    lines: list[dict[str, Any]] = []
+
+    def both_are_written() -> bool:
+        written = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+        lines.extend(line for line in written if line.get("message") == "request" and line["endpoint"] == CHAT)
+        return len(lines) >= 2
+
+    assert wait_for(both_are_written)
+    good, bad = lines
     assert (good["status"], good["completion_tokens"], good["chunks"]) == (200, 20, 20)
     assert (bad["status"], bad["faults"]) == (502, 1)

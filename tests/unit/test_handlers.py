@@ -113,10 +113,10 @@ def test_numbers_too_large_for_64_bits_come_back_whole(invoke: Invoke) -> None:
 
 def test_a_gzip_bomb_is_refused_without_being_expanded(invoke: Invoke) -> None:
     bomb = gzip.compress(b" " * (200 * 1024 * 1024), 9)
-    began = time.monotonic()
+    began = time.process_time()
     answer = invoke(CHAT, bomb, headers={"content-encoding": "gzip"})
     assert answer["statusCode"] == 413
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5  # seconds of CPU
 
 
 _GZIP = gzip.compress(b"{}", mtime=0)

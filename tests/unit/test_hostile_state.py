@@ -181,12 +181,12 @@ def test_no_mutation_gives_a_fault(models_dir: Path, tokenizer_of: Any, number: 
     statuses: dict[int, int] = {}
     for _ in range(PER_SETUP // 2):
         chunk, state = rng.choice(honest)
-        began = time.monotonic()
+        began = time.process_time()
         altered = mutated(rng, state)
         if keys and isinstance(altered, dict) and rng.random() < 0.5:
             altered.pop("signature", None)  # "optional": then everything else must hold by itself
         status, answer = service.call(chunk, altered)
-        assert time.monotonic() - began < 2, altered
+        assert time.process_time() - began < 2, altered  # seconds of CPU
         assert status in (200, 400), (altered, answer)
         if status == 400:
             assert answer["error"]["message"]

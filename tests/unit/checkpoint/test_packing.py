@@ -138,10 +138,10 @@ def test_what_was_not_packed_is_refused(text: str) -> None:
 def test_a_packed_bomb_is_refused_at_once() -> None:
     bomb = encoded(zlib.compress(b'[["' + b"a" * 30_000_000 + b'"]]', 9))
     assert len(bomb) < 50_000
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(InvalidCheckpoint, match="too large"):
         unpack(bomb, Limits(2**40))
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1  # second of CPU
 
 
 def test_parts_cannot_add_up_to_more_than_the_limit() -> None:

@@ -18,9 +18,10 @@ from mangum import Mangum
 from handlers.app import create_app
 from handlers.derender_endpoints import DERENDER
 from handlers.settings import Settings
-from tests.unit.test_handlers import CHAT, event_v2
+from tests.support.gateway import event
 
 Json = dict[str, Any]
+CHAT = "/v1/chat/completions/derender"
 KEY = "0123456789abcdef0123456789abcdef"
 TOOLS = [
     {
@@ -62,7 +63,7 @@ class Service:
 
     def call(self, chunk: Json, state: Any) -> tuple[int, Json]:
         body = json.dumps({**self.common, "generate_chunk": chunk, "stream_state": state})
-        answer = self.handler(event_v2("POST", CHAT, body, {"content-type": "application/json"}, False), None)
+        answer = self.handler(event(CHAT, body), None)
         return answer["statusCode"], json.loads(answer["body"])
 
     def states(self, ids: list[int]) -> list[tuple[Json, Json]]:

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 PROGRAM = """
-import json, sys
+import sys
 from pathlib import Path
 from mangum import Mangum
 from handlers.server import server_app
 from handlers.settings import Settings
-from tests.unit.test_handlers import CHAT, event_v2
+from tests.support.gateway import event
 app = server_app(Settings(model=sys.argv[1], tool_call_parser="hermes", enable_auto_tool_choice=True))
 handler = Mangum(app, lifespan="off")
 from tokenizers import Tokenizer
@@ -20,11 +20,9 @@ ids = Tokenizer.from_file(sys.argv[1] + "/tokenizer.json").encode('<tool_call>\\
 request = {"messages": [{"role": "user", "content": "secret"}], "tools": [{"type": "function", "function": {"name": "f"}}]}
 answer = {"request_id": "r", "choices": [{"index": 0, "token_ids": ids}]}
 body = {"generate_response": answer, "chat_request": request}
-headers = {"content-type": "application/json"}
-assert handler(event_v2("POST", CHAT, json.dumps(body), headers, False), None)["statusCode"] == 200
+assert handler(event("/v1/chat/completions/derender", body), None)["statusCode"] == 200
 bad = {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "secret"}}]}]}
-path = "/v1/chat/completions/render"
-assert handler(event_v2("POST", path, json.dumps(bad), headers, False), None)["statusCode"] == 400
+assert handler(event("/v1/chat/completions/render", bad), None)["statusCode"] == 400
 """
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from core.derender.output import options_of_chat, options_of_completion
 from core.errors import BadRequest
 from core.json import Json
 from core.model import Model
 from core.protocol.openai import random_id
-from core.protocol.output_options import OutputOptions, chat_options
+from core.protocol.output_options import OutputOptions, chat_options, completion_options
 from core.relay.vocabulary import check_vocabulary, vocabulary_size
-from core.render.chat import render_chat
-from core.render.completions import render_completion
+from core.render.chat import render_valid_chat
+from core.render.completions import render_valid_completion
 from core.text.stop_search import StopSearch
+from core.upstream.requests import validate_chat, validate_completion
 
 _FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 # vLLM's own default, which its render leaves out: an engine that is not told puts its own in.
@@ -70,15 +70,13 @@ def open_chat(model: Model, body: Any, request_id: str | None = None) -> RelayRe
     Raises:
         ModelNotFound, BadRequest, SchemaError: as render does; also for an id outside the vocabulary.
     """
-    rendered = render_chat(model, body, request_id)
-    chat = None
-    if model.chat_parser is not None:
-        chat = model.chat_parser.validate(body)
-        options = chat_options(chat)
-    else:
-        options = options_of_chat(body)
+    chat = validate_chat(body)
+    # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
+    rendered = render_valid_chat(model, chat.model_copy(), request_id)
+    options = chat_options(chat)
+    read_by_parser = None if model.chat_parser is None else chat
     echo = [_last_words(body)] if _flag(body, "echo") else None
-    return _open(model, body, [rendered], rendered["request_id"], options, chat, echo, is_chat=True)
+    return _open(model, body, [rendered], rendered["request_id"], options, read_by_parser, echo, is_chat=True)
 
 
 def open_completion(model: Model, body: Any, request_id: str | None = None) -> RelayRequest:
@@ -88,8 +86,9 @@ def open_completion(model: Model, body: Any, request_id: str | None = None) -> R
         ModelNotFound, BadRequest, SchemaError: as render does; also for an id outside the vocabulary.
     """
     base = request_id or body_id(body) or random_id()
-    rendered = render_completion(model, body, base)
-    options = options_of_completion(body)
+    request = validate_completion(body)
+    rendered = render_valid_completion(model, request, base)
+    options = completion_options(request)
     echo = None
     if _flag(body, "echo"):
         if body.get("logprobs") is not None and rendered[0]["stream"]:

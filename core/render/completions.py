@@ -26,7 +26,15 @@ def render_completion(model: Model, body: Any, request_id: str | None = None) ->
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
     """
-    request = validate_completion(body)
+    return render_valid_completion(model, validate_completion(body), request_id)
+
+
+def render_valid_completion(model: Model, request: Any, request_id: str | None = None) -> list[dict[str, Any]]:
+    """The ``GenerateRequest`` of each prompt of vLLM's ``CompletionRequest``, which stays as it is.
+
+    Raises:
+        ModelNotFound, BadRequest: in the order in which vLLM checks.
+    """
     model.resolve_name(request.model)
     check_beam_search(request)
     renderer = model.renderer

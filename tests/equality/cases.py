@@ -13,6 +13,7 @@ from core.bundle.folder import FolderFiles
 from core.model import Model, load_model
 from core.options import ModelOptions
 from core.parsing.chat_parser import load_chat_parser
+from core.upstream.model_view import view_model
 from tests.equality.outputs import Pair, outputs, request
 from tests.equality.wire import Case
 from tests.slice.parity.inputs import OUTPUTS as RECORDED
@@ -92,8 +93,9 @@ class Models:
             config = replace(config, config={**config.config, "model_type": _MODEL_TYPES[tool]})
         if pair == (None, None):
             return base
-        parser = load_chat_parser(config, base.tokenizer, options, base.limits.max_model_len)
-        return replace(base, options=options, config=config, chat_parser=parser)
+        view = view_model(config, "m", base.origin, base.limits.max_model_len)
+        parser = load_chat_parser(config.is_harmony, view, base.tokenizer, options)
+        return replace(base, options=options, config=config, view=view, chat_parser=parser)
 
 
 def cases(model: Model, pair: Pair, folder: str) -> Iterator[Case]:

@@ -61,7 +61,7 @@ def create_app(settings: Settings, *routers: Router) -> FastAPI:
             handle = _handler(route, loader, settings.max_body_bytes)
             app.add_api_route(route.path, _guarded(handle, route.path, log), methods=["POST"], name=route.name)
     if settings.api_key:
-        from handlers.auth import BearerKeys
+        from handlers.auth import BearerKeys  # late: only a deployment with keys
 
         app.add_middleware(BearerKeys, keys=settings.api_key)
     _add_service_routes(app, loader)
@@ -135,7 +135,7 @@ def _add_service_routes(app: FastAPI, loader: ModelLoader) -> None:
         return Response(status_code=200)
 
     async def models(request: Request) -> Response:
-        from handlers.models_endpoint import list_models
+        from handlers.models_endpoint import list_models  # late: only a caller who asks
 
         return json_response(list_models(loader.get()))
 

@@ -310,7 +310,7 @@ def _now() -> float:
 
 def _certificates() -> ssl.SSLContext:
     """The system's certificates (``SSL_CERT_FILE`` counts) and those that come with httpx."""
-    import certifi
+    import certifi  # late: only a relay whose engine is behind https
 
     context = ssl.create_default_context()
     context.load_verify_locations(certifi.where())

@@ -319,6 +319,7 @@ def _unavailable(reason: str) -> Unavailable:
 
 
 def _client(connect: float, read: float, workers: int, attempts: int = 1) -> Any:
+    # Late: boto3 is slow to load, and only a model in S3 needs it.
     import boto3
     from botocore.config import Config
 

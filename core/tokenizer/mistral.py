@@ -218,6 +218,7 @@ class TekkenTokenizer:
             ConfigurationError: mistral-common is not installed, or refuses the file.
         """
         try:
+            # Late: mistral-common is slow to load, may be missing, and only an encoder needs it.
             from mistral_common.protocol.instruct.validator import ValidationMode
             from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
         except ImportError as exc:
@@ -282,7 +283,7 @@ class TekkenTokenizer:
         if not self.supports_grammar:
             raise AttributeError(f"a tekken vocabulary of version {self.version} has no grammars")
         mistral = self.mistral
-        from mistral_common.guidance.grammar_factory import GrammarFactory
+        from mistral_common.guidance.grammar_factory import GrammarFactory  # late: only a request with a grammar
 
         return MistralGrammars(GrammarFactory(mistral))
 
@@ -290,7 +291,7 @@ class TekkenTokenizer:
     def llg_tokenizer(self) -> Any:
         """The vocabulary as llguidance wants it."""
         mistral = self.mistral
-        from mistral_common.guidance.tokenizer import from_mistral_tokenizer
+        from mistral_common.guidance.tokenizer import from_mistral_tokenizer  # late: only a request with a grammar
 
         return from_mistral_tokenizer(mistral)
 
@@ -327,7 +328,7 @@ class TekkenTokenizer:
         """
         check_conversation(messages, add_generation_prompt, continue_final_message)
         mistral = self.mistral
-        from mistral_common.protocol.instruct.request import ChatCompletionRequest
+        from mistral_common.protocol.instruct.request import ChatCompletionRequest  # late: only a chat
 
         try:
             request = ChatCompletionRequest.from_openai(
@@ -346,7 +347,7 @@ class TekkenTokenizer:
     @cached_property
     def _efforts(self) -> list[str]:
         _ = self.mistral  # says what is missing
-        from mistral_common.protocol.instruct.request import ReasoningEffort
+        from mistral_common.protocol.instruct.request import ReasoningEffort  # late: only a chat
 
         return [effort.value for effort in ReasoningEffort]
 

@@ -12,6 +12,6 @@ def vllm_version() -> str:
 
 def installed_version() -> str:
     """The version of the vLLM that is installed. Imports it."""
-    from vllm.version import __version__
+    from vllm.version import __version__  # late: a plain deployment imports no vLLM
 
     return str(__version__)

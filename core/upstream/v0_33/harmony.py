@@ -142,7 +142,7 @@ def _header_of(parsed: JsonValue, tokens: list[int], where: int) -> list[int]:
 
 def _machine(where: int, header: list[int], last: list[int] | None = None) -> Any:
     """A machine that was brought to where ``where`` says; None when the tokens lead elsewhere."""
-    from openai_harmony import HarmonyError, Role, StreamableParser
+    from openai_harmony import HarmonyError, Role, StreamableParser  # late: only gpt-oss models
 
     known = _tokens()
     assumes = where >= _FIRST_BETWEEN

@@ -1,0 +1,104 @@
+"""The one door to vLLM: its version, and how often a request goes through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.bundle.folder import FolderFiles
+from core.model import Model, load_model
+from core.options import ModelOptions
+from core.relay.request import open_chat, open_completion
+from core.render.chat import render_chat
+from core.upstream.requests import chat_type, completion_type
+from core.upstream.version import installed_version, vllm_version
+
+WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
+HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
+
+
+@pytest.fixture(scope="module")
+def model_of(models_dir: Path) -> Callable[..., Model]:
+    def load(name: str, **options: Any) -> Model:
+        fixed = {"enable_auto_tool_choice": True, "system_start_date": "2031-01-15"}
+        return load_model(FolderFiles(models_dir / name), ModelOptions(("m",), **{**fixed, **options}))
+
+    return load
+
+
+def test_the_version_that_is_told_is_the_one_that_is_installed() -> None:
+    assert vllm_version() == installed_version()
+
+
+@pytest.mark.parametrize(
+    ("folder", "options", "fields", "built"),
+    [
+        ("qwen3", {"tool_call_parser": "hermes", "reasoning_parser": "qwen3"}, {"tools": [WEATHER]}, 1),
+        ("qwen3", {"tool_call_parser": "hermes", "reasoning_parser": "qwen3"}, {}, 1),
+        ("qwen3", {"tool_call_parser": "hermes"}, {"tools": [WEATHER], "tool_choice": "required"}, 1),
+        ("qwen3", {"tool_call_parser": "hermes"}, {}, 0),
+        ("gpt-oss", {"tool_call_parser": "openai"}, {"tools": [WEATHER]}, 1),
+    ],
+)
+def test_a_render_builds_its_parser_once(
+    model_of: Callable[..., Model],
+    monkeypatch: pytest.MonkeyPatch,
+    folder: str,
+    options: dict[str, Any],
+    fields: dict[str, Any],
+    built: int,
+) -> None:
+    model = model_of(folder, **options)
+    assert model.chat_parser is not None
+    parser_cls = model.chat_parser.parser_cls
+    made: list[Any] = []
+
+    class Counted(parser_cls):  # type: ignore[misc, valid-type]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            made.append(self)
+            super().__init__(*args, **kwargs)
+
+    expected = render_chat(model, {**HELLO, **fields}, "r")
+    monkeypatch.setattr(model.chat_parser, "parser_cls", Counted)
+    assert render_chat(model, {**HELLO, **fields}, "r") == expected
+    assert len(made) == built
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("parser", [None, "hermes"])
+def test_the_relay_validates_a_request_once(
+    model_of: Callable[..., Model], monkeypatch: pytest.MonkeyPatch, parser: str | None, stream: bool
+) -> None:
+    model = model_of("qwen3", tool_call_parser=parser, enable_auto_tool_choice=parser is not None)
+    seen: list[str] = []
+
+    def count(kind: Any) -> None:
+        validate = kind.model_validate
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            seen.append(kind.__name__)
+            return validate(*args, **kwargs)
+
+        monkeypatch.setattr(kind, "model_validate", counted)
+
+    for kind in (chat_type(), completion_type()):
+        count(kind)
+    body = {**HELLO, "max_tokens": 4, "stream": stream}
+    opened = open_chat(model, body)
+    assert opened.prompts[0]["stream"]
+    open_completion(model, {"prompt": "Hello", "max_tokens": 4, "logprobs": 1, "stream": stream})
+    assert seen == ["ChatCompletionRequest", "CompletionRequest"]
+
+
+def test_what_a_parser_sets_for_the_engine_does_not_change_how_the_answer_is_read(
+    model_of: Callable[..., Model],
+) -> None:
+    model = model_of("qwen3", tool_call_parser="hermes", reasoning_parser="qwen3")
+    opened = open_chat(model, {**HELLO, "tools": [WEATHER], "max_tokens": 4})
+    # The engine is told to keep special tokens, which the parser reads; the client did not ask for them.
+    assert opened.prompts[0]["sampling_params"]["skip_special_tokens"] is False
+    assert opened.chat.skip_special_tokens is None
+    assert opened.options.skip_special_tokens is True

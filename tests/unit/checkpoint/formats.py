@@ -282,7 +282,7 @@ TOOL_WRITERS: dict[str, Writer] = {
     "deepseek_v31": deepseek_v31,
     "deepseek_v32": dsml("｜DSML｜", "function_calls"),
     "deepseek_v4": dsml("｜DSML｜", "tool_calls"),
-    "deepseek_v41": dsml("｜DSML｜ ", "tool_calls"),
+    "deepseek_v41": dsml("｜DSML｜ ", "calls"),
     "dots": invokes("<dots_function_call>", "</dots_function_call>"),
     "ernie45": ernie45,
     "functiongemma": functiongemma,

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import random
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.parsing.checkpoint import CheckpointRefused
-from core.parsing.checkpoint.part import Part
+from core.errors import ConfigurationError
+from core.parsing import checkpoint
+from core.parsing.checkpoint import CheckpointRefused, Layouts
+from core.parsing.checkpoint.kinds import COUNT
+from core.parsing.checkpoint.part import Part, united
+from core.upstream import v0_33
+from core.upstream.tables import table_of
 from core.upstream.v0_33 import TABLE
 from tests.unit.checkpoint.carrying import LAYOUTS, check_supported, snapshot
 from tests.unit.checkpoint.setups import PAIRS, Deployments, Pair
@@ -164,3 +171,57 @@ def test_a_composed_class_of_a_deployment_adds_nothing() -> None:
     composed = type("HarmonyParser", (HarmonyParser,), {"reasoning_parser_cls": None, "tool_parser_cls": None})
     assert LAYOUTS.of(composed).names == LAYOUTS.of(HarmonyParser).names
     assert TABLE.part_of(type("Other", (HarmonyParser,), {"parse_delta": None})) is None
+
+
+# -- the table as data of a version ---------------------------------------------------------------
+
+# The package that the parsers of Cohere Command are based on is not installed: their modules cannot be imported.
+NOT_INSTALLED = frozenset({"cohere_command", "cohere_command_reasoning_parser", "cohere_command_tool_parser"})
+
+
+def test_every_class_of_the_table_is_one_of_vllm() -> None:
+    # Adapters are made for an engine that is asked for: those that the table knows are those of its engines.
+    adapters = "vllm.parser.engine.adapters."
+    engines = {name.rpartition(".")[2] for name in TABLE.parts if name.startswith("vllm.parser.")}
+    for name in TABLE.parts:
+        if name.startswith(adapters):
+            engine = name.removeprefix(adapters).removesuffix("Adapter").removesuffix("Reasoning").removesuffix("Tool")
+            assert engine in engines, name
+            continue
+        module, _, attribute = name.rpartition(".")
+        if module.rpartition(".")[2] not in NOT_INSTALLED:
+            assert isinstance(getattr(importlib.import_module(module), attribute), type), name
+
+
+def test_the_table_is_data() -> None:
+    # What needs vLLM is behind the door: a version's table can be read, and its neighbour's made, without it.
+    for path in sorted(Path(v0_33.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                assert not any(alias.name.partition(".")[0] == "vllm" for alias in node.names), path.name
+            elif isinstance(node, ast.ImportFrom):
+                assert (node.module or "").partition(".")[0] != "vllm", path.name
+
+
+def test_a_neighbouring_version_is_a_change_of_the_table(deployments: Deployments) -> None:
+    hermes = "vllm.tool_parsers.hermes_tool_parser.Hermes2ProToolParser"
+    parser = deployments.setup(("hermes", None)).processor().parser
+    layouts = Layouts(TABLE.changed({hermes: Part({"scan_position": COUNT})}))
+    assert layouts.of(type(parser._tool_parser)).names[-1] == "scan_position"
+    # The table that it is based on stays as it was.
+    assert "scan_position" not in LAYOUTS.of(type(parser._tool_parser)).names
+    with pytest.raises(CheckpointRefused, match="Hermes2ProToolParser is not a known part"):
+        checkpoint.check_supported(parser, Layouts(TABLE.changed({}, gone=[hermes])))
+    with pytest.raises(KeyError):
+        TABLE.changed({}, gone=["vllm.no.Such"])
+
+
+def test_a_class_has_one_place() -> None:
+    with pytest.raises(ValueError, match="known twice: a"):
+        united({"a": Part()}, {"b": Part(), "a": Part()})
+
+
+def test_a_version_without_a_table_is_refused() -> None:
+    assert table_of("0.33.0") is TABLE
+    with pytest.raises(ConfigurationError, match=r"parsers of vLLM 0\.12\.0, only of those of 0\.33\.0"):
+        table_of("0.12.0")

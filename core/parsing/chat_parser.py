@@ -26,7 +26,8 @@ from core.upstream.parsers import (
     resolve_finish_reason,
 )
 from core.upstream.requests import validate_chat
-from core.upstream.tables import installed_layouts
+from core.upstream.tables import check_version, installed_layouts
+from core.upstream.version import installed_version
 
 # Sets of tools that are offered at a time; one more, and the collection starts anew.
 _MOST_PROTOTYPES = 16
@@ -171,7 +172,8 @@ def load_chat_parser(
 
     Raises:
         ConfigurationError: a parser does not exist, cannot be combined, or needs
-            tokens that the tokenizer does not have; the reason is vLLM's.
+            tokens that the tokenizer does not have, with vLLM's reason; or nothing is
+            known of the parsers of the vLLM that is installed.
     """
     parser_cls = choose_parser_class(
         tool_parser=options.tool_call_parser,
@@ -181,4 +183,7 @@ def load_chat_parser(
         is_harmony=is_harmony,
         tokenizer=tokenizer,
     )
-    return None if parser_cls is None else ChatParser(parser_cls, tokenizer, view, options, is_harmony)
+    if parser_cls is None:
+        return None
+    check_version(installed_version())
+    return ChatParser(parser_cls, tokenizer, view, options, is_harmony)

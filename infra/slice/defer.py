@@ -38,7 +38,7 @@ def _quoted(annotation: ast.expr) -> set[str]:
     return found
 
 
-class _Uses(ast.NodeVisitor):
+class Uses(ast.NodeVisitor):
     """Sorts the uses of the deferred names into rewritable ones and those at import time."""
 
     def __init__(self, names: frozenset[str], opaque: frozenset[str]) -> None:
@@ -180,6 +180,19 @@ class _Uses(ast.NodeVisitor):
         )
 
 
+def imported(tree: ast.Module, package: str) -> dict[str, tuple[str, str | None]]:
+    """What a module's top-level imports bind and could be deferred: (module, attribute; None for the module itself)."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.ImportFrom) and statement.module != "__future__":
+            origin = absolute(statement, package)
+            found |= {a.asname or a.name: (origin, a.name) for a in statement.names if a.name != "*"}
+        elif isinstance(statement, ast.Import):
+            # `import a.b` binds `a`, not the module named: only `import a` and `import a.b as c` can be deferred.
+            found |= {a.asname or a.name: (a.name, None) for a in statement.names if a.asname or "." not in a.name}
+    return found
+
+
 def _take_imports(tree: ast.Module, package: str, wanted: frozenset[str], edits: SourceEdits) -> dict[str, Deferral]:
     """Remove the wanted names from the module's top-level imports; what they stood for."""
     found: dict[str, Deferral] = {}
@@ -203,7 +216,7 @@ def _take_imports(tree: ast.Module, package: str, wanted: frozenset[str], edits:
     return found
 
 
-def _rewrite(uses: _Uses, edits: SourceEdits) -> None:
+def _rewrite(uses: Uses, edits: SourceEdits) -> None:
     for call in uses.checks:
         classes = call.args[1]
         elements = classes.elts if isinstance(classes, ast.Tuple) else [classes]
@@ -247,7 +260,7 @@ def defer(
     tree = ast.parse(text)
     edits = SourceEdits(text)
     found = _take_imports(tree, package, wanted, edits)
-    uses = _Uses(wanted, hidden)
+    uses = Uses(wanted, hidden)
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
             uses.visit(statement)
@@ -265,7 +278,9 @@ def defer(
     if not has_future_annotations(tree):
         # Quoted one by one: postponing all of them can change what pydantic and msgspec make of the others.
         for annotation in uses.annotations:
-            edits.replace(annotation, repr(ast.unparse(annotation)), keep_lines=True)
+            lines = "\n" * edits.segment(annotation).count("\n")
+            quoted = repr(ast.unparse(annotation))
+            edits.replace(annotation, f"({quoted}{lines})" if lines else quoted)
 
     table = ", ".join(
         f'{name}="{entry.module}{":" + entry.attribute if entry.attribute else ""}"'

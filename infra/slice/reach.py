@@ -29,10 +29,17 @@ def absolute(statement: ast.ImportFrom, package: str) -> str:
     return ".".join([*base, statement.module] if statement.module else base)
 
 
+def _called(call: ast.Call) -> str | None:
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else None
+
+
 def imports(text: str, package: str) -> Iterator[Edge]:
     """Every import in the source, `if TYPE_CHECKING:` blocks left out.
 
-    `package` is what relative imports start from. Lazy loaders with a constant module name count as late imports.
+    `package` is what relative imports start from. Lazy loaders and calls of `import_module` with a
+    constant module name count as late imports.
     """
 
     def walk(node: ast.AST, late: bool) -> Iterator[Edge]:
@@ -51,6 +58,10 @@ def imports(text: str, package: str) -> Iterator[Edge]:
                 if isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id == "LazyLoader":
                     name = child.args[2] if len(child.args) == 3 else None
                     if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                        yield Edge(name.value, None, True, child.lineno)
+                elif isinstance(child, ast.Call) and _called(child) == "import_module":
+                    name = child.args[0] if len(child.args) == 1 else None
+                    if isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value[:1] != ".":
                         yield Edge(name.value, None, True, child.lineno)
                 inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
                 yield from walk(child, late or inside)

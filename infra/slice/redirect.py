@@ -53,10 +53,10 @@ def redirect(module: str, text: str, table: Mapping[str, str]) -> str:
                 target = redirected(alias.name, table)
                 if target is None:
                     continue
-                if alias.asname is None:
+                if alias.asname is None and "." in alias.name:
                     # `import a.b` would bind `vllm` here, not `a`.
                     raise UnsupportedShape(module, f"`import {alias.name}` cannot be redirected without `as`")
-                edits.replace(alias, f"{target} as {alias.asname}")
+                edits.replace(alias, f"{target} as {alias.asname or alias.name}")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "LazyLoader":
             name = node.args[2] if len(node.args) == 3 else None
             if isinstance(name, ast.Constant) and isinstance(name.value, str):

@@ -9,12 +9,13 @@ import base64
 import csv
 import hashlib
 import io
+import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from infra.slice.errors import SourceError
 
@@ -48,11 +49,23 @@ def _parse_record(text: str) -> dict[str, str]:
 
 
 class WheelArchive:
-    """A wheel file."""
+    """A wheel: the file, or one of which only the parts that are read are here (see ranges)."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, content: BinaryIO | None = None, record_sha256: str | None = None) -> None:
+        """Read the wheel's directory and RECORD.
+
+        Parameters
+        ----------
+        path
+            The file; of a wheel in `content`, where its file name is read from.
+        content
+            The wheel's bytes, when they are not those of the file.
+        record_sha256
+            RECORD's SHA-256, in hexadecimal digits. Everything that is read is then known by it, whatever the other
+            bytes of the wheel are.
+        """
         try:
-            self._zip = zipfile.ZipFile(path)
+            self._zip = zipfile.ZipFile(path if content is None else content)
         except (OSError, zipfile.BadZipFile) as error:
             raise SourceError(f"{path} is not a readable wheel: {error}") from error
         parts = path.name.split("-")
@@ -64,7 +77,11 @@ class WheelArchive:
         record = next((n for n in self._paths if n.endswith(".dist-info/RECORD")), None)
         if record is None:
             raise SourceError(f"{path.name} has no RECORD")
-        self._record = _parse_record(self._zip.read(record).decode())
+        text = self._zip.read(record)
+        self.record_sha256 = hashlib.sha256(text).hexdigest()
+        if record_sha256 not in (None, self.record_sha256):
+            raise SourceError(f"{path.name}: RECORD has not the SHA-256 sum that is pinned")
+        self._record = _parse_record(text.decode())
         self._known = frozenset(self._paths)
 
     def read(self, path: str) -> bytes | None:
@@ -74,6 +91,10 @@ class WheelArchive:
 
     def paths(self) -> list[str]:
         return self._paths
+
+    def size(self, path: str) -> int:
+        """A file's size in bytes, uncompressed."""
+        return self._zip.getinfo(path).file_size
 
 
 class InstalledArchive:
@@ -137,14 +158,52 @@ class Sources:
 
     def find(self, module: str) -> ModuleSource | None:
         """The module's source, or None when no archive has it."""
-        for mount in self._mounts:
-            if module != mount.module and not module.startswith(mount.module + "."):
-                continue
-            inner = (mount.package + module[len(mount.module) :]).replace(".", "/")
-            outer = module.replace(".", "/")
-            for suffix, is_package in (("/__init__.py", True), (".py", False)):
-                data = mount.archive.read(inner + suffix)
-                if data is not None:
-                    return ModuleSource(module, outer + suffix, is_package, data.decode())
+        mount = self._mount(module)
+        if mount is None:
             return None
+        inner, outer = self._inner(mount, module), module.replace(".", "/")
+        for suffix, is_package in (("/__init__.py", True), (".py", False)):
+            data = mount.archive.read(inner + suffix)
+            if data is not None:
+                return ModuleSource(module, outer + suffix, is_package, data.decode())
         return None
+
+    def compiled(self, module: str) -> str | None:
+        """The path of the module's machine code in its archive, or None when it is not machine code."""
+        mount = self._mount(module)
+        if mount is None:
+            return None
+        inner = self._inner(mount, module)
+        return next((path for path in mount.archive.paths() if path.startswith(f"{inner}.") and path.endswith(".so")), None)
+
+    def origin(self, module: str) -> str:
+        """The distribution that the module is read from, and its version."""
+        mount = self._mount(module)
+        return f"{mount.archive.name} {mount.archive.version}" if mount else ""
+
+    def names(self) -> Iterator[str]:
+        """Every module that the archives have, by the name that it has inside the slice."""
+        for mount in self._mounts:
+            for path in mount.archive.paths():
+                inner = path.removesuffix(".py").removesuffix("/__init__")
+                if path.endswith(".py") and (inner == mount.package or inner.startswith(mount.package + "/")):
+                    yield mount.module + inner[len(mount.package) :].replace("/", ".")
+
+    def where(self, name: str, near: str) -> str:
+        """In words, which modules around `near` define a name: its package's and those below its parent."""
+        around = near.rpartition(".")[0]
+        found = []
+        for module in self.names():
+            if module == near or not module.startswith(around) or module.count(".") > near.count(".") + 1:
+                continue
+            source = self.find(module)
+            if source is not None and re.search(rf"^(?:async def|def|class) {name}\b|^{name}\s*[:=]", source.text, re.M):
+                found.append(module)
+        return f"defined in {', '.join(found[:4])}" if found else f"no module of {around} defines it"
+
+    def _mount(self, module: str) -> Mount | None:
+        return next((m for m in self._mounts if module == m.module or module.startswith(m.module + ".")), None)
+
+    @staticmethod
+    def _inner(mount: Mount, module: str) -> str:
+        return (mount.package + module[len(mount.module) :]).replace(".", "/")

@@ -1,13 +1,17 @@
-"""What the slice's tests share: running a piece of code in a fresh Python, and the published wheel."""
+"""What the slice's tests share: running a piece of code in a fresh Python, and the published wheels."""
 
 import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from infra.slice.build import Upstream, upstream
+from infra.slice.versions import specification
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,8 +31,6 @@ def fresh() -> Callable[[str], Any]:
 
 
 @pytest.fixture(scope="session")
-def published_wheel() -> Path:
-    """The vLLM wheel that the slice is cut from: the one that set-up downloaded, or a new download."""
-    from infra.slice.fetch import DEFAULT_CACHE, fetch
-
-    return fetch(ROOT / "requirements" / "vllm.txt", DEFAULT_CACHE)
+def upstream_of() -> Callable[[str], Upstream]:
+    """What a version's slice is read from: what set-up fetched, or what is fetched now."""
+    return cache(lambda version: upstream(specification(version)))

@@ -2,23 +2,38 @@
 
 import dataclasses
 import hashlib
+import json
+import re
 import subprocess
 import sys
 import zipfile
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from infra.slice import build as build_module
 from infra.slice.__main__ import main
-from infra.slice.assemble import assemble
-from infra.slice.build import build
-from infra.slice.errors import MissingDefinition, MissingModule, SliceError, SourceError, UnboundName
+from infra.slice.assemble import Slice, assemble, survey
+from infra.slice.build import Upstream, build, upstream
+from infra.slice.errors import (
+    MissingDefinition,
+    MissingModule,
+    OriginalChanged,
+    SliceError,
+    SourceError,
+    Stopped,
+    UnboundName,
+)
+from infra.slice.fetch import MACHINES
+from infra.slice.hand import HandModules
 from infra.slice.sources import InstalledArchive, ModuleSource, Sources, WheelArchive
-from infra.slice.spec import Cut, Specification
-from infra.slice.vllm_0_33 import SLICE_VERSION, SPECIFICATION
+from infra.slice.spec import Borrow, Cut, Specification
+from infra.slice.versions import NEWEST, VERSIONS, specification
 from infra.slice.wheel import write_wheel
+
+ROOT = Path(__file__).parents[2]
+SLICE_VERSION = specification(NEWEST).slice_version
 
 
 class _Memory(Sources):
@@ -36,13 +51,21 @@ class _Memory(Sources):
 
 
 def _spec(*roots: str, **fields: object) -> Specification:
-    empty = {"hand": frozenset(), "cut": {}, "defer": {}, "lazy": frozenset(), "redirects": {}, "data": ()}
-    return dataclasses.replace(
-        SPECIFICATION, roots=roots, **{**empty, "denied": frozenset(), "absent": frozenset(), **fields}
-    )
+    empty: dict[str, object] = {"cut": {}, "slow": frozenset(), "opaque": {}, "memoize": {}, "lazy": frozenset()}
+    empty |= {"redirects": {}, "data": (), "denied": frozenset(), "absent": frozenset()}
+    return dataclasses.replace(specification(NEWEST), roots=roots, **{**empty, **fields})
 
 
-def test_reachable_modules_are_copied_unmodified() -> None:
+def _survey(spec: Specification, modules: dict[str, str], folder: Path, **others: dict[str, str]) -> Slice:
+    """The slice of modules given as text; `others` are those of other versions, `v1` for version 1."""
+    return survey(spec, _Memory({"vllm": "", **modules}), HandModules(spec.version, folder), lambda v: _Memory(others[v]))
+
+
+def _stops(spec: Specification, modules: dict[str, str], folder: Path) -> list[SliceError]:
+    return _survey(spec, modules, folder).stops
+
+
+def test_reachable_modules_are_copied_unmodified(tmp_path: Path) -> None:
     modules = {
         "vllm": "",
         "vllm.a": "from vllm.b import x\ndef f():\n    from .c import y\n    return y\n",
@@ -50,7 +73,8 @@ def test_reachable_modules_are_copied_unmodified() -> None:
         "vllm.c": "y = 2\n",
         "vllm.d": "z = 3\n",
     }
-    built = assemble(_spec("vllm.a:f"), _Memory(modules))
+    built = _survey(_spec("vllm.a:f"), modules, tmp_path)
+    assert not built.stops
     assert {name: each.text for name, each in built.modules.items()} == {
         name: text for name, text in modules.items() if name != "vllm.d"
     }
@@ -64,70 +88,180 @@ def test_reachable_modules_are_copied_unmodified() -> None:
         ({"vllm.a": "f = 1\n"}, ("vllm.a", "g")),
     ],
 )
-def test_missing_definition_names_module_and_name(modules: dict[str, str], names: tuple[str, str]) -> None:
-    with pytest.raises(MissingDefinition) as caught:
-        assemble(_spec("vllm.a:g" if names[1] == "g" else "vllm.a"), _Memory({"vllm": "", **modules}))
-    assert (caught.value.module, caught.value.name) == names
+def test_missing_definition_names_module_and_name(
+    modules: dict[str, str], names: tuple[str, str], tmp_path: Path
+) -> None:
+    (stop,) = _stops(_spec("vllm.a:g" if names[1] == "g" else "vllm.a"), modules, tmp_path)
+    assert isinstance(stop, MissingDefinition)
+    assert (stop.module, stop.name) == names
 
 
-def test_a_slice_that_lost_a_definition_stops() -> None:
-    modules = {"vllm": "", "vllm.a": "from vllm.heavy import kept\n", "vllm.heavy": "def renamed(): ...\n"}
-    with pytest.raises(MissingDefinition, match="'kept'"):
-        assemble(_spec("vllm.a", cut={"vllm.heavy": Cut(("kept",))}), _Memory(modules))
+def test_all_that_is_wrong_is_told_and_each_thing_once(tmp_path: Path) -> None:
+    modules = {
+        "vllm.a": "from vllm.b import gone\nfrom vllm.c import x\nimport vllm.lost\n",
+        "vllm.b": "",
+        "vllm.c": "from vllm.b import gone\nx = nowhere\n",
+    }
+    stops = _stops(_spec("vllm.a"), modules, tmp_path)
+    assert [(type(stop), stop.module, stop.name) for stop in stops] == [
+        (MissingDefinition, "vllm.b", "gone"),
+        (UnboundName, "vllm.c", "nowhere"),
+        (MissingModule, "vllm.lost", ""),
+    ]
+    assert stops[0].needed_by_more == ["vllm.c:1"]
+    with pytest.raises(Stopped, match=r"gone.*\n.*nowhere.*\n.*lost"):
+        assemble(_spec("vllm.a"), _Memory({"vllm": "", **modules}), HandModules("1", tmp_path), _Memory({}).find)
 
 
-def test_a_name_that_the_slice_does_not_hold_stops() -> None:
-    modules = {"vllm": "", "vllm.a": "from vllm.heavy import new\n", "vllm.heavy": "def kept(): ...\ndef new(): ...\n"}
-    with pytest.raises(MissingDefinition, match="'new'"):
-        assemble(_spec("vllm.a", cut={"vllm.heavy": Cut(("kept",))}), _Memory(modules))
+def test_a_cut_module_keeps_what_others_import_and_stops_for_what_it_lost(tmp_path: Path) -> None:
+    modules = {
+        "vllm.a": "from vllm.heavy import kept\ndef f():\n    from vllm.heavy import late\n",
+        "vllm.heavy": "import torch\ndef kept(): ...\ndef late(): return helper()\ndef helper(): ...\nbig = torch.big\n",
+    }
+    spec = _spec("vllm.a", cut={"vllm.heavy": Cut()})
+    built = _survey(spec, modules, tmp_path)
+    assert not built.stops
+    text = built.modules["vllm.heavy"].text
+    assert all(f"def {name}(" in text for name in ("kept", "late", "helper"))
+    assert "torch" not in text
+    modules["vllm.heavy"] = "def renamed(): ...\ndef late(): ...\n"
+    (stop,) = _stops(spec, modules, tmp_path)
+    assert (stop.module, stop.name) == ("vllm.heavy", "kept")
 
 
-def test_missing_module_stops() -> None:
-    with pytest.raises(MissingModule, match=r"vllm\.gone"):
-        assemble(_spec("vllm.a"), _Memory({"vllm": "", "vllm.a": "import vllm.gone\n"}))
+def test_missing_module_stops(tmp_path: Path) -> None:
+    (stop,) = _stops(_spec("vllm.a"), {"vllm.a": "import vllm.gone\n"}, tmp_path)
+    assert isinstance(stop, MissingModule)
+    assert stop.module == "vllm.gone"
 
 
-def test_denied_module_at_import_time_stops_and_later_does_not() -> None:
-    modules = {"vllm": "", "vllm.a": "from vllm.heavy.part import x\n", "vllm.heavy": "", "vllm.heavy.part": "x = 1\n"}
+def test_denied_module_at_import_time_stops_and_later_does_not(tmp_path: Path) -> None:
+    modules = {"vllm.a": "from vllm.heavy.part import x\n", "vllm.heavy": "", "vllm.heavy.part": "x = 1\n"}
     spec = _spec("vllm.a", denied=frozenset({"vllm.heavy"}))
-    with pytest.raises(SliceError, match=r"vllm\.a.*'vllm\.heavy\.part'.*denied"):
-        assemble(spec, _Memory(modules))
+    (stop,) = _stops(spec, modules, tmp_path)
+    assert re.search(r"vllm\.a.*'vllm\.heavy\.part'.*denied", str(stop))
     modules["vllm.a"] = "def f():\n    from vllm.heavy.part import x\n"
-    built = assemble(spec, _Memory(modules))
+    built = _survey(spec, modules, tmp_path)
     assert set(built.modules) == {"vllm", "vllm.a"}
     assert built.denied == {"vllm.heavy": "vllm/heavy/__init__.py"}
 
 
-def test_unbound_global_stops() -> None:
-    with pytest.raises(UnboundName, match="nowhere"):
-        assemble(_spec("vllm.a"), _Memory({"vllm": "", "vllm.a": "def f():\n    return nowhere\n"}))
+def test_unbound_global_stops(tmp_path: Path) -> None:
+    (stop,) = _stops(_spec("vllm.a"), {"vllm.a": "def f():\n    return nowhere\n"}, tmp_path)
+    assert isinstance(stop, UnboundName)
+    assert stop.name == "nowhere"
 
 
-def test_two_builds_give_the_same_bytes(published_wheel: Path, tmp_path: Path) -> None:
-    first = build(published_wheel, tmp_path / "one", [])
+def test_what_is_slow_waits_wherever_it_comes_from(tmp_path: Path) -> None:
+    """A module that nobody named defers what it imports from a slow one, by itself or by way of another module."""
+    modules = {
+        "vllm.slow": "class Request: ...\n",
+        "vllm.types": "from vllm.slow import Request\nAlias = Request | None\n",
+        "vllm.parser": "from vllm.types import Alias\ndef f(value):\n    return isinstance(value, Alias)\n",
+        "vllm._slice": "",
+        "vllm._slice.deferred": "class Deferred: ...\n",
+    }
+    spec = _spec("vllm.parser", slow=frozenset({"vllm.slow"}))
+    built = _survey(spec, modules, tmp_path)
+    assert not built.stops
+    assert "_deferred.holds(value" in built.modules["vllm.parser"].text
+    assert '_deferred.define("Alias", lambda: (' in built.modules["vllm.types"].text
+    modules["vllm.parser"] += "class Mine(Alias): ...\n"
+    (stop,) = _stops(spec, modules, tmp_path)
+    assert (stop.module, stop.name) == ("vllm.parser", "Alias")
+    assert not _stops(dataclasses.replace(spec, prompt={"vllm.parser": ("Alias",)}), modules, tmp_path)
+
+
+def test_a_module_or_a_definition_of_another_version(tmp_path: Path) -> None:
+    modules = {"vllm.a": "from vllm.new import f\nfrom vllm.old import g\n", "vllm.old": "def g(): return 'old'\n"}
+    spec = _spec(
+        "vllm.a",
+        borrow={"vllm.new": Borrow("v2"), "vllm._g": Borrow("v2", "vllm.old")},
+        given={"vllm.old": {"g": "vllm._g"}},
+        cut={"vllm._g": Cut()},
+    )
+    later = {"vllm": "", "vllm.new": "def f(): ...\n", "vllm.old": "import torch\ndef g(): return 'new'\n"}
+    built = _survey(spec, modules, tmp_path, v2=later)
+    assert not built.stops
+    assert built.modules["vllm.new"].text == later["vllm.new"]
+    assert built.modules["vllm.old"].text.endswith("\nfrom vllm._g import g  # noqa\n")
+    assert "return 'new'" in built.modules["vllm._g"].text
+    assert "torch" not in built.modules["vllm._g"].text
+
+
+def test_a_module_that_moved_is_found_under_both_names(tmp_path: Path) -> None:
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "own.py").write_text("from vllm.new.place import f\n")
+    modules = {"vllm.old": "def f(): ...\n", "vllm.new": ""}
+    built = _survey(_spec("vllm.new.place:f", "vllm.own", moved={"vllm.new.place": "vllm.old"}), modules, tmp_path)
+    assert not built.stops
+    assert "('vllm.old', 'f')" in built.modules["vllm.new.place"].text
+    assert built.modules["vllm.own"].text == "from vllm.old import f\n"
+
+
+def test_a_hand_module_stops_until_its_original_was_looked_at(tmp_path: Path) -> None:
+    """And the version's own file comes before the one for all."""
+    spec = _spec("vllm.a")
+    (tmp_path / spec.version / "vllm").mkdir(parents=True)
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "a.py").write_text("x = 'for all'\n")
+    own = tmp_path / spec.version / "vllm" / "a.py"
+    own.write_text("x = 'own'\n")
+    modules = {"vllm.a": "x = 'upstream'\n"}
+    (stop,) = _stops(spec, modules, tmp_path)
+    assert isinstance(stop, OriginalChanged)
+    assert stop.digest == hashlib.sha256(b"x = 'upstream'\n").hexdigest()
+    HandModules(spec.version, tmp_path).accept(stop, "vllm 0.33.0")
+    assert own.read_text() == f"x = 'own'\n\n# replaces vllm 0.33.0: sha256:{stop.digest}\n"
+    built = _survey(spec, modules, tmp_path)
+    assert not built.stops
+    assert built.modules["vllm.a"].text == "x = 'own'\n"
+    assert _stops(spec, {"vllm.a": "x = 'changed'\n"}, tmp_path)
+
+
+def test_a_delta_must_not_outlive_its_reason() -> None:
+    spec = _spec("vllm.a:f,g", cut={"vllm.heavy": Cut()})
+    assert spec.but(drop={"roots": {"vllm.a:g"}}).roots == ("vllm.a:f",)
+    assert spec.but(drop={"cut": {"vllm.heavy"}}).cut == {}
+    for wrong in ({"cut": {"vllm.gone"}}, {"roots": {"vllm.a:h"}}, {"roots": {"vllm.b"}}):
+        with pytest.raises(KeyError, match="to drop"):
+            spec.but(drop=wrong)
+
+
+def test_two_builds_give_the_same_bytes(upstream_of: Callable[[str], Upstream], tmp_path: Path) -> None:
+    first = build(specification(NEWEST), upstream_of(NEWEST), tmp_path / "one")
     # In another process, with another order of hashing.
-    command = [sys.executable, "-m", "infra.slice", "build", "--wheel", str(published_wheel)]
-    root = Path(build_module.__file__).parents[2]
-    environment = {"PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "PATH": ""}
-    subprocess.run([*command, "--out", str(tmp_path / "two")], check=True, cwd=root, env=environment)
+    command = [sys.executable, "-m", "infra.slice", "build", "--out", str(tmp_path / "two")]
+    environment = {"PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "PATH": "", "HOME": str(Path.home())}
+    subprocess.run(command, check=True, cwd=ROOT, env=environment)
     second = tmp_path / "two" / first.wheel.name
     assert first.wheel.read_bytes() == second.read_bytes()
     assert first.wheel.name == f"vllm-{SLICE_VERSION}-py3-none-any.whl"
 
 
+@pytest.fixture(scope="module", params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
 @pytest.fixture(scope="module")
-def slice_wheel(published_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    return zipfile.ZipFile(build(published_wheel, tmp_path_factory.mktemp("slice"), []).wheel)
+def slice_wheel(
+    version: str, upstream_of: Callable[[str], Upstream], tmp_path_factory: pytest.TempPathFactory
+) -> zipfile.ZipFile:
+    built = build(specification(version), upstream_of(version), tmp_path_factory.mktemp("slice"))
+    return zipfile.ZipFile(built.wheel)
 
 
-def test_wheel_is_complete(slice_wheel: zipfile.ZipFile) -> None:
+def test_wheel_is_complete(version: str, slice_wheel: zipfile.ZipFile) -> None:
     names = set(slice_wheel.namelist())
-    info = f"vllm-{SLICE_VERSION}.dist-info"
+    info = f"vllm-{specification(version).slice_version}.dist-info"
     assert f"{info}/licenses/vllm/LICENSE" in names
     assert f"{info}/licenses/openai/LICENSE" in names
     assert f"{info}/licenses/xgrammar/LICENSE" in names
     assert "Apache License" in slice_wheel.read(f"{info}/licenses/vllm/LICENSE").decode()
-    assert not [name for name in names if name.endswith((".so", ".pyc"))]
+    compiled = {f"{name.replace('.', '/')}/{machine}.so" for name in specification(version).compiled for machine in MACHINES}
+    assert {name for name in names if name.endswith((".so", ".pyc"))} == compiled
     assert {name.split("/")[0] for name in names} == {"vllm", info}
     record = slice_wheel.read(f"{info}/RECORD").decode()
     for line in record.splitlines():
@@ -139,22 +273,27 @@ def test_wheel_is_complete(slice_wheel: zipfile.ZipFile) -> None:
     assert {line.rsplit(",", 2)[0] for line in record.splitlines()} == names
 
 
-def test_installed_slice_is_this_build(slice_wheel: zipfile.ZipFile) -> None:
-    """The other tests run what is installed: it must be what the sources here build."""
-    installed = InstalledArchive("vllm")
-    assert installed.version == SLICE_VERSION
-    for name in slice_wheel.namelist():
-        if name.startswith("vllm/"):
+def test_set_up_slice_is_this_build(version: str, slice_wheel: zipfile.ZipFile) -> None:
+    """The other tests run what `make slices` has set up: it must be what the sources here build."""
+    names = [name for name in slice_wheel.namelist() if name.startswith("vllm/")]
+    if version == NEWEST:
+        installed = InstalledArchive("vllm")
+        assert installed.version == SLICE_VERSION
+        for name in names:
             assert installed.read(name) == slice_wheel.read(name), f"{name}: reinstall the slice"
+    else:
+        folder = ROOT / "build" / "slices" / version
+        for name in names:
+            assert (folder / name).read_bytes() == slice_wheel.read(name), f"{name}: `make slices`"
 
 
-def test_copied_modules_equal_upstream(slice_wheel: zipfile.ZipFile, published_wheel: Path) -> None:
-    import json
-
-    upstream = WheelArchive(published_wheel)
+def test_copied_modules_equal_upstream(
+    version: str, slice_wheel: zipfile.ZipFile, upstream_of: Callable[[str], Upstream]
+) -> None:
     contents = json.loads(slice_wheel.read("vllm/_slice/contents.json"))
     copied = [name for name, kind in contents["modules"].items() if kind == "copy" and "._slice" not in name]
     assert len(copied) > 100
+    upstream = upstream_of(version).vllm
     for name in copied:
         path = name.replace(".", "/")
         data = upstream.read(f"{path}.py") or upstream.read(f"{path}/__init__.py")
@@ -169,7 +308,16 @@ def _wheel(folder: Path, version: str, files: dict[str, bytes]) -> Path:
 def test_other_version_is_refused(tmp_path: Path) -> None:
     wheel = _wheel(tmp_path, "0.34.0", {"vllm/__init__.py": b""})
     with pytest.raises(SourceError, match=r"0\.33\.0"):
-        build(wheel, tmp_path / "out", [])
+        upstream(specification("0.33.0"), wheel)
+    with pytest.raises(SourceError, match=r"0\.34\.0.*there are: 0\.33\.0, "):
+        specification("0.34.0")
+
+
+def test_another_version_of_a_vendored_package_is_refused() -> None:
+    """Else the slice would change with a lock, under the same version."""
+    spec = dataclasses.replace(specification(NEWEST), vendored={"openai": "1.0.0"})
+    with pytest.raises(SourceError, match=r"for openai 1\.0\.0"):
+        upstream(spec)
 
 
 def test_altered_wheel_is_refused(tmp_path: Path) -> None:

@@ -27,6 +27,11 @@ def test_imports(text: str, expected: str | None) -> None:
     assert redirect("m", text, TABLE) == expected
 
 
-def test_plain_import_is_refused() -> None:
-    with pytest.raises(UnsupportedShape, match="import openai"):
-        redirect("m", "import openai\n", TABLE)
+def test_plain_import_binds_the_same_name() -> None:
+    assert redirect("m", "import openai\n", TABLE) == "import vllm._slice.openai as openai\n"
+
+
+def test_plain_import_of_a_submodule_is_refused() -> None:
+    """It would bind `vllm`, not `openai`."""
+    with pytest.raises(UnsupportedShape, match=r"import openai\.types"):
+        redirect("m", "import openai.types\n", TABLE)

@@ -7,6 +7,9 @@ way to detokenize.
 from abc import ABC
 from typing import Any
 
+# The release that `make parity` runs full vLLM with: parsers ask for it to choose between ways of writing a template.
+__version__ = "5.19.0"
+
 __all__ = ["PreTrainedTokenizerBase", "ProcessorMixin", "PythonBackend", "TokenizersBackend"]
 
 

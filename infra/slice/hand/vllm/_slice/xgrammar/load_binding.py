@@ -16,3 +16,5 @@ def _folders() -> list[Path]:
 
 
 LIB = load_lib_module("xgrammar", "xgrammar_bindings", extra_lib_paths=_folders())
+
+# replaces xgrammar 0.2.8: sha256:0d2be9f814f3a34f3fec8b98b6dfb834f214381dac146da18e3bf81b03cce190

@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 SAM := .venv-sam
 VLLM := .venv-vllm
-SLICE_SOURCES := $(shell find infra/slice -name '*.py' -o -name '*.txt' 2>/dev/null) requirements/vllm.txt
+SLICE_SOURCES := $(shell find infra/slice -name '*.py' 2>/dev/null) $(wildcard requirements/vllm-*.txt)
 
-.PHONY: setup sam demo demo-vllm test lint format bench package deploy parity fuzz lock clean
+.PHONY: setup slices sam demo demo-vllm test lint format bench package deploy parity fuzz lock clean
 
 setup: $(STAMP)
 
@@ -22,9 +22,16 @@ $(VENV)/.requirements: $(VENV)/.created requirements/dev.txt
 	@touch $@
 
 $(VENV)/.slice: $(VENV)/.requirements $(SLICE_SOURCES)
-	@rm -f build/slice/vllm-*.whl
-	$(BIN)/python -m infra.slice build --fetch --out build/slice
+	@rm -rf build/slice
+	$(BIN)/python -m infra.slice build --out build/slice
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --force-reinstall build/slice/vllm-*.whl
+	@touch $@
+
+# The parsers of older versions of vLLM, beside the newest one's: each in build/slices/<version>.
+slices: $(VENV)/.slices
+
+$(VENV)/.slices: $(STAMP)
+	$(BIN)/python -m infra.slice build --older --out build/slice --unpack build/slices
 	@touch $@
 
 $(STAMP): $(VENV)/.slice pyproject.toml client/pyproject.toml
@@ -76,7 +83,7 @@ format: setup
 	$(BIN)/ruff format .
 
 # Two workers: what a small machine has. Slow tests are spread by group, so that an application is built once.
-test: lint sam
+test: lint sam slices
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # One zip a function and architecture (ARCH=arm64 for one of them); MODEL=DIR packages a model with them.

@@ -7,14 +7,26 @@ from __future__ import annotations
 
 import os
 import shutil
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
-from infra.slice.fetch import DEFAULT_CACHE, fetch
+from infra.slice.fetch import DEFAULT_CACHE, published
+from infra.slice.sources import WheelArchive
+from infra.slice.versions import NEWEST
 
 ROOT = Path(__file__).resolve().parents[2]
+_KERNELS = (
+    "*_C.*.so",
+    "*_C_*.so",
+    "*/cumem_allocator.*.so",
+    "*/spinloop.*.so",
+    "vllm/third_party/*.so",
+    "vllm/vllm-rs",
+)
+"""What runs on a GPU, and the front end that is a program of its own."""
+
 PYTHON, PYTHONPATH = "DERENDER_VLLM_PYTHON", "DERENDER_VLLM_PYTHONPATH"
 
 
@@ -31,29 +43,43 @@ class Reference:
         return {**os.environ, **own, "PYTHONPATH": self.pythonpath}
 
 
-def find_reference(environ: Mapping[str, str], default_python: Path, cache: Path = DEFAULT_CACHE) -> Reference:
-    """The reference that the variables name, or the default environment with the pinned wheel.
+def find_reference(
+    environ: Mapping[str, str], default_python: Path, version: str = NEWEST, cache: Path = DEFAULT_CACHE
+) -> Reference:
+    """The reference that the variables name, or the default environment with the published code of a version.
 
     Raises:
         FileNotFoundError: there is no such Python.
-        SliceError: the pinned wheel cannot be had.
+        SliceError: the published code cannot be had.
     """
     if environ.get(PYTHON):
         return Reference(_existing(environ[PYTHON]), environ.get(PYTHONPATH, ""))
     python = _existing(str(default_python))
-    return Reference(python, str(unpacked(fetch(ROOT / "requirements" / "vllm.txt", cache), ROOT / "build" / "parity")))
+    return Reference(python, str(unpacked(published(version, cache), ROOT / "build" / "parity")))
 
 
-def unpacked(wheel: Path, folder: Path) -> Path:
-    """The wheel's files in ``folder``, without its compiled libraries; an earlier unpacking is used again."""
-    out = folder / wheel.stem
+def unpacked(wheel: WheelArchive, folder: Path) -> Path:
+    """The wheel's files in ``folder``, without its kernels for GPUs; an earlier unpacking is used again.
+
+    Parsers may be machine code: what is not known to be a kernel or a program stays.
+    """
+    out = folder / f"{wheel.name}-{wheel.version}"
     if not out.is_dir():
         begun = out.with_name(f"{out.name}.part")
         shutil.rmtree(begun, ignore_errors=True)
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(begun, [name for name in archive.namelist() if not name.endswith((".so", "vllm-rs"))])
+        for path in wheel.paths():
+            if not _is_kernel(path) and not path.endswith(".dist-info/RECORD"):
+                data = wheel.read(path)
+                assert data is not None
+                target = begun / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(data)
         begun.rename(out)
     return out
+
+
+def _is_kernel(path: str) -> bool:
+    return any(fnmatch(path, pattern) for pattern in _KERNELS)
 
 
 def _existing(python: str) -> str:

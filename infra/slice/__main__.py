@@ -13,8 +13,9 @@ from infra.slice.errors import OriginalChanged, SliceError, SourceError
 from infra.slice.fetch import DEFAULT_CACHE, write_pin
 from infra.slice.hand import HandModules
 from infra.slice.sources import Sources
+from infra.slice.spec import Specification
 from infra.slice.trial import faults, unpack
-from infra.slice.versions import NEWEST, specification
+from infra.slice.versions import NEWEST, VERSIONS, specification
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     for command in (built, pinned, checked, accepted):
         command.add_argument("--version", default=NEWEST, help=f"vLLM's version (default: {NEWEST})")
         command.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where what is fetched is kept")
+    built.add_argument("--older", action="store_true", help="all versions but the newest")
     built.add_argument("--wheel", type=Path, help="the published vLLM wheel; without it, it is fetched")
     built.add_argument("--out", type=Path, required=True, help="the folder for the new wheel")
     built.add_argument("--unpack", type=Path, help="a folder that gets the wheel's files, in one named as the version")
@@ -49,7 +51,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    spec = specification(options.version)
+    for version in VERSIONS[1:] if options.older else (options.version,):
+        _build_one(specification(version), options)
+    return 0
+
+
+def _build_one(spec: Specification, options: argparse.Namespace) -> None:
     report = build(spec, upstream(spec, options.wheel, options.vendor_wheel, options.cache), options.out)
     with TemporaryDirectory() as scratch:
         folder = unpack(report.wheel, (options.unpack or Path(scratch)) / spec.version)
@@ -61,7 +68,6 @@ def _build(options: argparse.Namespace) -> int:
         print(f"{count:5} {kind}")
     print(f"{report.denied:5} denied")
     print(f"{report.wheel} ({report.size / 1e6:.2f} MB)")
-    return 0
 
 
 def _pin(options: argparse.Namespace) -> int:

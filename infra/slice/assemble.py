@@ -83,7 +83,9 @@ class Slice:
 
 
 class _Assembly:
-    def __init__(self, spec: Specification, sources: Sources, hand: HandModules, other: Callable[[str], Sources]) -> None:
+    def __init__(
+        self, spec: Specification, sources: Sources, hand: HandModules, other: Callable[[str], Sources]
+    ) -> None:
         self.spec = spec
         self.sources = sources
         self.hand = hand

@@ -93,7 +93,7 @@ def check(version: str, upstream: Callable[[Specification], Upstream]) -> Checke
 
 
 def _neighbour(version: str) -> str | None:
-    """The version that the parsers are compared with: the next older one that there are tables of, or the next newer."""
+    """The version whose parsers are compared: the next older one that has tables, or else the next newer."""
     number = _number(version)
     older = [each for each in VERSIONS if _number(each) < number]
     newer = [each for each in VERSIONS if _number(each) > number]
@@ -219,7 +219,9 @@ def lines(checked: Checked) -> Iterator[str]:
         yield f"no tables for vllm {checked.version}: those of {checked.tables} were tried"
     for number, finding in enumerate(checked.findings, 1):
         yield f"{number:3} {finding.place}: {finding.stop}"
-        yield f"      the specification says: {finding.says}" + f"; upstream: {finding.upstream}" * bool(finding.upstream)
+        yield f"      the specification says: {finding.says}" + f"; upstream: {finding.upstream}" * bool(
+            finding.upstream
+        )
         if finding.stop.needed_by_more:
             yield f"      also needed by: {', '.join(finding.stop.needed_by_more)}"
     yield f"{len(checked.findings)} stops"

@@ -1,8 +1,8 @@
 """HAND: modules of our own, under the name of the upstream module that they replace, or under a new one.
 
 `hand/<version>/` comes before `hand/`: there a version has what differs. A module that replaces an upstream file says
-in its last lines what it was written against, a line for each text that upstream's file had, with the version that first
-had it here:
+in its last lines what it was written against, a line for each text of upstream's file, with the first version that was
+seen to have it:
 
     # replaces vllm 0.33.0: sha256:...
 
@@ -88,7 +88,7 @@ class HandModules:
         path = self.path(error.module)
         assert path is not None
         text = path.read_text(encoding="utf-8")
-        lines = {name: digest for name, digest in _LINE.findall(text)} | {origin: error.digest}
+        lines = dict(_LINE.findall(text)) | {origin: error.digest}
         kept = _LINE.sub("", text).rstrip("\n")
         marks = "".join(f"# replaces {name}: sha256:{digest}\n" for name, digest in sorted(lines.items()))
         path.write_text(f"{kept}\n\n{marks}" if kept else marks, encoding="utf-8")

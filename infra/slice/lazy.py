@@ -35,7 +35,9 @@ def _star_names(source: ModuleSource, needed_by: str) -> list[str]:
     return names
 
 
-def lazy_names(source: ModuleSource, find: Callable[[str], ModuleSource | None], needed_by: str = "its __all__") -> dict[str, LazyName]:
+def lazy_names(
+    source: ModuleSource, find: Callable[[str], ModuleSource | None], needed_by: str = "its __all__"
+) -> dict[str, LazyName]:
     """Every name that the module binds, with how to bind it.
 
     `find` gives the source of a module that is star-imported.

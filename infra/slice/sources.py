@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from infra.slice.errors import SourceError
 
@@ -51,7 +51,7 @@ def _parse_record(text: str) -> dict[str, str]:
 class WheelArchive:
     """A wheel: the file, or one of which only the parts that are read are here (see ranges)."""
 
-    def __init__(self, path: Path, content: BinaryIO | None = None, record_sha256: str | None = None) -> None:
+    def __init__(self, path: Path, content: io.RawIOBase | None = None, record_sha256: str | None = None) -> None:
         """Read the wheel's directory and RECORD.
 
         Parameters
@@ -174,7 +174,9 @@ class Sources:
         if mount is None:
             return None
         inner = self._inner(mount, module)
-        return next((path for path in mount.archive.paths() if path.startswith(f"{inner}.") and path.endswith(".so")), None)
+        return next(
+            (path for path in mount.archive.paths() if path.startswith(f"{inner}.") and path.endswith(".so")), None
+        )
 
     def origin(self, module: str) -> str:
         """The distribution that the module is read from, and its version."""
@@ -197,7 +199,9 @@ class Sources:
             if module == near or not module.startswith(around) or module.count(".") > near.count(".") + 1:
                 continue
             source = self.find(module)
-            if source is not None and re.search(rf"^(?:async def|def|class) {name}\b|^{name}\s*[:=]", source.text, re.M):
+            if source is not None and re.search(
+                rf"^(?:async def|def|class) {name}\b|^{name}\s*[:=]", source.text, re.M
+            ):
                 found.append(module)
         return f"defined in {', '.join(found[:4])}" if found else f"no module of {around} defines it"
 

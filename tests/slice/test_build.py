@@ -58,7 +58,9 @@ def _spec(*roots: str, **fields: object) -> Specification:
 
 def _survey(spec: Specification, modules: dict[str, str], folder: Path, **others: dict[str, str]) -> Slice:
     """The slice of modules given as text; `others` are those of other versions, `v1` for version 1."""
-    return survey(spec, _Memory({"vllm": "", **modules}), HandModules(spec.version, folder), lambda v: _Memory(others[v]))
+    return survey(
+        spec, _Memory({"vllm": "", **modules}), HandModules(spec.version, folder), lambda v: _Memory(others[v])
+    )
 
 
 def _stops(spec: Specification, modules: dict[str, str], folder: Path) -> list[SliceError]:
@@ -260,7 +262,9 @@ def test_wheel_is_complete(version: str, slice_wheel: zipfile.ZipFile) -> None:
     assert f"{info}/licenses/openai/LICENSE" in names
     assert f"{info}/licenses/xgrammar/LICENSE" in names
     assert "Apache License" in slice_wheel.read(f"{info}/licenses/vllm/LICENSE").decode()
-    compiled = {f"{name.replace('.', '/')}/{machine}.so" for name in specification(version).compiled for machine in MACHINES}
+    compiled = {
+        f"{name.replace('.', '/')}/{machine}.so" for name in specification(version).compiled for machine in MACHINES
+    }
     assert {name for name in names if name.endswith((".so", ".pyc"))} == compiled
     assert {name.split("/")[0] for name in names} == {"vllm", info}
     record = slice_wheel.read(f"{info}/RECORD").decode()

@@ -21,5 +21,6 @@ class StructuredOutputsConfig:
 class VllmConfig:
     """A name for annotations."""
 
+
 # replaces vllm 0.32.0: sha256:c62c0494361a2a9de9e5060849f295bb00f2065bf2c83faae4d59c4aa9ba5549
 # replaces vllm 0.33.0: sha256:fab2438fb6fe24e0fd8f3f76bedb8e8c8a5748427003fd4fe9dd533084ba3028

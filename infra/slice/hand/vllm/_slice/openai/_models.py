@@ -37,4 +37,5 @@ class BaseModel(pydantic.BaseModel):
     def __str__(self) -> str:
         return f"{self.__repr_name__()}({self.__repr_str__(', ')})"
 
+
 # replaces openai 3.57.0: sha256:859732b2bcd10abb8673adffedf7c5283015dd5e3d198c6da4a5f0001ff84297

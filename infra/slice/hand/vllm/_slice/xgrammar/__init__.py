@@ -39,4 +39,5 @@ def __getattr__(name: str) -> Any:
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
+
 # replaces xgrammar 0.2.8: sha256:f9bbc4855891b442a676d6dcaa4e7923f7126fe40ad0e0290bcdbd3767dc162b

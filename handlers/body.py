@@ -9,6 +9,7 @@ from typing import NoReturn
 from starlette.requests import ClientDisconnect, Request
 
 from core.errors import BadRequest, PayloadTooLarge, SchemaError
+from core.protocol.density import check_density
 
 _WRONG_TYPE = "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed"
 
@@ -42,6 +43,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
         body = _gunzip(body, max_bytes)
     elif encoding not in ("identity", ""):
         raise BadRequest(f"Content-Encoding {encoding[:40]!r} is not supported; send gzip or nothing")
+    check_density(body)
     _refuse_non_finite(body)
     return body
 

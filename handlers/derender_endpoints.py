@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import Request
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from core.derender.chat import derender_chat
 from core.derender.completions import derender_completion
@@ -19,6 +19,7 @@ from core.protocol.derender import (
     DerenderCompletionStreamRequest,
     parse_derender,
 )
+from core.protocol.lists import PromptIds
 from core.protocol.schema_error import schema_error
 from handlers.metrics import Work, count
 from handlers.routing import Route, Router, json_endpoint
@@ -28,7 +29,7 @@ class DetokenizeRequest(BaseModel):
     """Body of ``/detokenize``."""
 
     model: str | None = None
-    tokens: list[Annotated[int, Field(ge=0)]]
+    tokens: PromptIds
 
 
 def chat(model: Model, body: bytes, request: Request) -> dict[str, Any]:

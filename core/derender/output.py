@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from core.errors import BadRequest
@@ -92,4 +93,4 @@ def carried_fields(choice: Choice | StreamChoice) -> dict[str, Any]:
     vLLM's coupled endpoints return these; its derender leaves them null.
     """
     spans = choice.weight_versions
-    return {"weight_versions": None if spans is None else [span.model_dump() for span in spans]}
+    return {"weight_versions": None if spans is None else [asdict(span) for span in spans]}

@@ -14,10 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.json import Json
+from core.protocol.body import decode_body
 from core.protocol.engine import GenerateChunk, GenerateResponse
+from core.protocol.lists import MAX_CHOICES, FewChoices, Ids, Lengths, PromptIds
 from core.protocol.schema_error import MAX_COLLECTED, missing_body, schema_error
 
 # vLLM accepts a decode window of this many tokens; a real one holds a handful.
@@ -47,10 +49,10 @@ class StreamState(BaseModel):
     role_sent: bool = False
     logprob_context_token_ids: list[int] = Field(default_factory=list, max_length=MAX_LOGPROB_CONTEXT)
     logprob_text_offset: int = Field(default=0, ge=0)
-    output_token_ids: list[int] = Field(default_factory=list)
-    output_chunk_lens: list[Annotated[int, Field(gt=0)]] = Field(default_factory=list)
+    output_token_ids: Ids = Field(default_factory=list)
+    output_chunk_lens: Lengths = Field(default_factory=list)
     tools_streamed: bool = False
-    last_tool_call_ids: list[str] = Field(default_factory=list)
+    last_tool_call_ids: list[str] = Field(default_factory=list, max_length=MAX_CHOICES)
     # Ours: what the state belongs to, and what replaces the replay fields. Absent in a state of vLLM.
     index: int | None = None
     request_id: str | None = None
@@ -95,7 +97,7 @@ class DerenderChatRequest(_Common):
     stream: Literal[False] = False
     generate_response: GenerateResponse
     prompt_tokens: int | None = None
-    prompt_token_ids: list[NonNegativeInt] | None = None
+    prompt_token_ids: PromptIds | None = None
     chat_request: Json | None = None
 
 
@@ -103,19 +105,21 @@ class DerenderCompletionRequest(_Common):
     """One-shot completions: one engine answer for each prompt, in order."""
 
     stream: Literal[False] = False
-    generate_responses: list[GenerateResponse]
-    prompt_tokens: list[int] | None = None
-    prompt_token_ids: list[list[NonNegativeInt] | None] | None = None
+    generate_responses: Annotated[list[GenerateResponse], Field(max_length=MAX_CHOICES, fail_fast=True), FewChoices]
+    prompt_tokens: Ids | None = None
+    prompt_token_ids: Annotated[list[PromptIds | None], Field(max_length=MAX_CHOICES, fail_fast=True)] | None = None
     completion_request: Json | None = None
 
 
 class _StreamCommon(_Common):
     stream: Literal[True]
     generate_chunk: GenerateChunk | None = None
-    generate_chunks: list[GenerateChunk] | None = Field(default=None, min_length=1, max_length=MAX_CHUNKS)
+    generate_chunks: (
+        Annotated[list[GenerateChunk], Field(min_length=1, max_length=MAX_CHUNKS, fail_fast=True), FewChoices] | None
+    ) = None
     stream_state: StreamState | None = None
     prompt_tokens: int | None = None
-    prompt_token_ids: list[NonNegativeInt] | None = None
+    prompt_token_ids: PromptIds | None = None
     carry_context: bool = False
 
     @model_validator(mode="after")
@@ -157,10 +161,12 @@ def parse_derender(body: bytes, once: type[_Once], chunk: type[_Chunk]) -> _Once
     # The key may also stand deeper in the body, so what is found only says which form to try first.
     forms: list[type[BaseModel]] = [chunk, once] if _STREAM_TRUE.search(body) else [once, chunk]
     errors: list[ValidationError] = []
+    with _collector_paused():
+        value = decode_body(body)
     for form in forms:
         try:
             with _collector_paused():
-                return form.model_validate_json(body)  # type: ignore[return-value]
+                return form.model_validate(value)  # type: ignore[return-value]
         except ValidationError as exc:
             errors.append(exc)
             if exc.error_count() > MAX_COLLECTED:

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from core.protocol.lists import MAX_CHOICES, MAX_IDS, Ids, PromptIds
 
 _PLACEHOLDER = "token_id:"
 
@@ -24,11 +27,16 @@ def _no_negative_ids(ids: list[int] | None) -> list[int] | None:
     return ids
 
 
-TokenIds = Annotated[list[int] | None, AfterValidator(_no_negative_ids)]
+TokenIds = Annotated[Ids | None, AfterValidator(_no_negative_ids)]
 
 
-class LogProb(BaseModel):
-    """One candidate: an id, its log probability, its rank in the vocabulary."""
+@dataclass(slots=True, kw_only=True)
+class LogProb:
+    """One candidate: an id, its log probability, its rank in the vocabulary.
+
+    An answer holds up to some hundred thousand of them: without a dictionary
+    each, they take a third of the memory.
+    """
 
     token_id: int | None = None
     token: str | None = None
@@ -51,19 +59,21 @@ class LogProb(BaseModel):
         raise ValueError("logprobs: each entry needs an integer token_id")
 
 
+@dataclass(slots=True, kw_only=True)
 class PositionLogProbs(LogProb):
     """The sampled token of one position, and the candidates in the engine's order."""
 
-    top_logprobs: list[LogProb] = []
+    top_logprobs: Annotated[list[LogProb], Field(fail_fast=True)] = Field(default_factory=list)
 
 
 class LogProbs(BaseModel):
     """Logprobs of one choice, one entry for each output token."""
 
-    content: list[PositionLogProbs] | None = None
+    content: Annotated[list[PositionLogProbs], Field(max_length=MAX_IDS, fail_fast=True)] | None = None
 
 
-class WeightVersionSpan(BaseModel):
+@dataclass(slots=True, kw_only=True)
+class WeightVersionSpan:
     """Output tokens ``[start, end)`` were sampled by the weights called ``version``."""
 
     version: str
@@ -71,7 +81,8 @@ class WeightVersionSpan(BaseModel):
     end: int
 
 
-class Logprob(BaseModel):
+@dataclass(slots=True, kw_only=True)
+class Logprob:
     """A prompt logprob as engines write it."""
 
     logprob: Finite
@@ -84,8 +95,8 @@ class _ChoiceFields(BaseModel):
     stop_reason: int | str | None = None
     logprobs: LogProbs | None = None
     routed_experts: str | None = None
-    sampling_mask: list[list[int]] | None = None
-    weight_versions: list[WeightVersionSpan] | None = None
+    sampling_mask: Annotated[list[Ids], Field(max_length=MAX_IDS, fail_fast=True)] | None = None
+    weight_versions: Annotated[list[WeightVersionSpan], Field(fail_fast=True)] | None = None
 
 
 class Choice(_ChoiceFields):
@@ -99,7 +110,7 @@ class StreamChoice(_ChoiceFields):
     """What one chunk adds to an output sequence. Its ids are checked by ``core.bounds``."""
 
     finish_reason: str | None = None
-    token_ids: list[int] | None = None
+    token_ids: Ids | None = None
 
 
 class PromptTokensDetails(BaseModel):
@@ -137,7 +148,8 @@ class Metrics(BaseModel):
     speculative_decoding: dict[str, Any] | None = None
 
 
-class PlaceholderRange(BaseModel):
+@dataclass(slots=True, kw_only=True)
+class PlaceholderRange:
     offset: int = Field(ge=0)
     length: int = Field(gt=0)
 
@@ -146,18 +158,18 @@ class _ResponseFields(BaseModel):
     request_id: str | None = None
     output_mode: Literal["tokens"] = "tokens"
     usage: Usage | None = None
-    prompt_token_ids: list[NonNegativeInt] | None = None
-    mm_placeholders: dict[str, list[PlaceholderRange]] | None = None
+    prompt_token_ids: PromptIds | None = None
+    mm_placeholders: dict[str, Annotated[list[PlaceholderRange], Field(fail_fast=True)]] | None = None
     metrics: Metrics | None = None
 
 
 class GenerateResponse(_ResponseFields):
     """A complete answer of the engine for one prompt."""
 
-    choices: list[Choice]
+    choices: Annotated[list[Choice], Field(max_length=MAX_CHOICES, fail_fast=True)]
     model: str | None = None
     created: int | None = None
-    prompt_logprobs: list[dict[int, Logprob] | None] | None = None
+    prompt_logprobs: Annotated[list[dict[int, Logprob] | None], Field(max_length=MAX_IDS, fail_fast=True)] | None = None
     prompt_token_id_logprobs: str | None = None
     kv_transfer_params: dict[str, Any] | None = None
     ec_transfer_params: dict[str, Any] | None = None
@@ -166,4 +178,4 @@ class GenerateResponse(_ResponseFields):
 class GenerateChunk(_ResponseFields):
     """One SSE chunk of the engine: at most one choice, or usage alone."""
 
-    choices: list[StreamChoice]
+    choices: Annotated[list[StreamChoice], Field(max_length=MAX_CHOICES, fail_fast=True)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import asdict
 from typing import Any
 
 from core.json import Json
@@ -75,7 +76,7 @@ def dump_prompt_logprobs(prompt_logprobs: list[dict[int, Logprob] | None] | None
     if prompt_logprobs is None:
         return None
     return [
-        None if position is None else {str(i): entry.model_dump() for i, entry in position.items()}
+        None if position is None else {str(i): asdict(entry) for i, entry in position.items()}
         for position in prompt_logprobs
     ]
 

@@ -63,10 +63,10 @@ $(VLLM)/.stamp: examples/vllm_engine/requirements.txt
 # Full vLLM beside ours: the engine's environment with what vLLM's newer version wants besides, and the published wheel.
 # DERENDER_VLLM_PYTHON (and DERENDER_VLLM_PYTHONPATH) name another environment, which is then used as it is.
 parity: setup $(if $(DERENDER_VLLM_PYTHON),,$(VLLM)/.parity)
-	$(BIN)/python -m infra.parity $(ARGS)
+	$(BIN)/python -m tests.parity $(ARGS)
 
-$(VLLM)/.parity: $(VLLM)/.stamp infra/parity/requirements.txt
-	$(VLLM)/bin/python -m pip install -q --disable-pip-version-check -r infra/parity/requirements.txt
+$(VLLM)/.parity: $(VLLM)/.stamp tests/parity/requirements.txt
+	$(VLLM)/bin/python -m pip install -q --disable-pip-version-check -r tests/parity/requirements.txt
 	@touch $@
 
 # Hostile requests, hours if wanted: make fuzz ARGS="--requests 1000000 --seconds 20000 --seed 7"

@@ -28,7 +28,7 @@ def run() -> list[dict[str, Any]]:
     """One row for each of plain and hermes + qwen3."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = Path(folder) / "qwen3"
-        command = [sys.executable, "-m", "infra.cli", "bundle", str(model_folder("qwen3")), str(bundle)]
+        command = [sys.executable, "-m", "handlers.commands", "bundle", str(model_folder("qwen3")), str(bundle)]
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         plain = {"DERENDER_MODEL": str(bundle), "DERENDER_SERVED_MODEL_NAME": "m"}
         parsers = {f"DERENDER_{name.upper()}": str(value).lower() for name, value in QWEN_TOOL_CHAT.items()}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.peers import running
 from benchmarks.setups import QWEN_TOOL_CHAT, ROOT, model_folder
-from infra.bundle import write_bundle
+from handlers.commands.bundle import write_bundle
 from infra.emulator import Emulator, Runtime, prepare_runtime
 from infra.package.build import Workshop
 from infra.package.bytecode import compile_all

@@ -24,11 +24,15 @@ from typing import Any
 
 from benchmarks.setups import ROOT
 from infra import servers
-from infra.parity.reference import PYTHON, Reference, find_reference
-from infra.servers import free_port
 from infra.slice.errors import SliceError
+<<<<<<< HEAD
 from infra.slice.fetch import published
 from infra.slice.versions import NEWEST
+=======
+from infra.slice.fetch import DEFAULT_CACHE, fetch
+from tests.parity.reference import PYTHON, Reference, find_reference
+from tests.support.servers import free_port
+>>>>>>> 4798cd3 (The command line, serve and bundle belong to the product (handlers/commands); the scripted engine and parity are tools of tests; infra builds and ships)
 
 OURS, VLLM, VLLM_RS = "ours", "vLLM", "vllm-rs"
 _MADE = ROOT / ".venv-vllm"
@@ -96,7 +100,7 @@ def _absolute(found: Reference) -> dict[str, str]:
 @contextmanager
 def ours(folder: Path, flags: Sequence[str] = ()) -> Iterator[Peer]:
     """``derender serve``, every endpoint in one process."""
-    with running(OURS, [sys.executable, "-m", "infra.cli", "serve", str(folder), *flags]) as peer:
+    with running(OURS, [sys.executable, "-m", "handlers.commands", "serve", str(folder), *flags]) as peer:
         yield peer
 
 

@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from benchmarks.setups import QWEN_TOOL_CHAT, model_folder, tool_call_output
-from infra.servers import free_port, running
+from tests.support.servers import free_port, running
 
 TOKENS = 500
 ROUNDS = 5

@@ -136,7 +136,7 @@ def main() -> None:
 
     folder = build(MODEL, ROOT / "build" / "models")
     python = sys.executable
-    service = [python, "-m", "infra.cli", "serve", str(folder)]
+    service = [python, "-m", "handlers.commands", "serve", str(folder)]
     service += ["--served-model-name", MODEL, EXAMPLE_MODEL, "--tool-call-parser", "hermes"]
     service += ["--enable-auto-tool-choice", "--reasoning-parser", "qwen3"]
     engine = [python, "examples/scripted_engine.py", "--model", str(folder)]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.servers import NotStarted, running
+from tests.support.servers import NotStarted, running
 
 
 def require_free(*ports: int) -> None:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from examples.processes import require_free, started, wait_for_interrupt
-from infra.servers import answers
+from tests.support.servers import answers
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE_PORT, RELAY_PORT = 8300, 8301
@@ -89,7 +89,7 @@ def main() -> None:
     engine = [options.engine_python, "examples/vllm_engine/serve.py", "--model", str(folder)]
     engine += ["--served-model-name", NAME, "--host", "127.0.0.1", "--load-format", "dummy"]
     engine += ["--tokens-only", "--enforce-eager", "--dtype", "float32", "--max-model-len", CONTEXT]
-    relay = [sys.executable, "-m", "infra.cli", "serve", str(folder), "--served-model-name", NAME]
+    relay = [sys.executable, "-m", "handlers.commands", "serve", str(folder), "--served-model-name", NAME]
     relay += ["--max-model-len", CONTEXT, "--engine-url", ENGINE]
     logs = folder.parent
     os.environ["PYTHONUNBUFFERED"] = "1"

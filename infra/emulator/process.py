@@ -21,8 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from infra.emulator.ports import free_ports
 from infra.emulator.runtime import Runtime
-from infra.servers import free_ports
 
 _INVOCATIONS = "/2015-03-31/functions/function/invocations"
 _START_SECONDS = 10.0

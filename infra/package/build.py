@@ -164,6 +164,6 @@ def _slice_wheel(root: Path) -> Path:
 
 
 def _model_files(folder: Path) -> dict[str, bytes]:
-    from infra.bundle import bundle_contents  # loads the tokenizer: only a package with a model pays
+    from core.bundle.contents import bundle_contents  # loads the tokenizer: only a package with a model pays
 
     return bundle_contents(FolderFiles(folder))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.servers import free_port, running
+from tests.support.servers import free_port, running
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ def process(*command: str) -> Iterator[str]:
 def service(model: Path, *options: str) -> list[str]:
     """The command of ``derender serve`` with hermes and qwen3."""
     parsers = ["--tool-call-parser", "hermes", "--reasoning-parser", "qwen3", "--enable-auto-tool-choice"]
-    return ["-m", "infra.cli", "serve", str(model), *parsers, *options]
+    return ["-m", "handlers.commands", "serve", str(model), *parsers, *options]
 
 
 def engine(model: Path, *options: str) -> list[str]:

@@ -20,10 +20,10 @@ from derender_client import (
 )
 from derender_client._effects import Finished, Reply, Sleep, advance
 from derender_client._session import Session
-from infra.servers import free_port
 from tests.client.calling import SyncCaller
 from tests.client.proxy import Answer, Drop, Proxy
 from tests.client.staged import DONE, Break, Pause, Stage, chunk, event
+from tests.support.servers import free_port
 from tests.support.streams import Choice, join
 from tests.support.waiting import PATIENCE
 

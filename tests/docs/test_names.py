@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from infra.cli import _parser as derender_parser
+from handlers.commands.command_line import _parser as derender_parser
 from tests.docs.documents import ROOT, Command, Document, document, documents
 
 # One worker: what a command prints is asked for once.
@@ -40,7 +40,7 @@ TARGETS = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE))
 ARGS_OF = {
     "demo": ["-m", "examples.demo"],
     "demo-vllm": ["-m", "examples.vllm_engine.demo"],
-    "parity": ["-m", "infra.parity"],
+    "parity": ["-m", "tests.parity"],
     "fuzz": ["-m", "tests.fuzz"],
     "package": ["-m", "infra.package"],
 }
@@ -243,7 +243,7 @@ def check_options(command: list[str], arguments: list[str], place: str) -> None:
 def test_options_in_sentences_are_options_of_some_command(found: Document) -> None:
     known = "".join(
         help_of(*command)
-        for command in (["-m", "infra.cli", "serve"], *ARGS_OF.values(), ["examples/scripted_engine.py"])
+        for command in (["-m", "handlers.commands", "serve"], *ARGS_OF.values(), ["examples/scripted_engine.py"])
     )
     for span in found.spans:
         option = re.match(r"^(--[a-z][a-z-]+)", span)

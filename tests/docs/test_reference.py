@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from starlette.testclient import TestClient
 
 from core.protocol import derender, engine, openai
+from handlers.commands.command_line import _parser as command_line
 from handlers.server import server_app
 from handlers.settings import PREFIX, Settings
-from infra.cli import _parser as command_line
 from infra.licences import LOCKS, NOTICES, SLICE, locked, read_notices
 from infra.licences import document as notices_document
 from infra.package.dependencies import runtime_files

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from infra.parity import page
-from infra.parity.parsers import Row
-from infra.parity.servers import Tally
 from tests.docs.documents import document
+from tests.parity import page
+from tests.parity.parsers import Row
+from tests.parity.servers import Tally
 
 PARITY = document("docs/results/parity.md").text
 HEADLINE = re.compile(

@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 from infra.models import MODELS, build
-from infra.parity.reference import PYTHON, PYTHONPATH, ROOT, find_reference
 from infra.slice.errors import SliceError
 from tests.equality import document, joined, ours, recorded
 from tests.equality.cases import Models, cases, pairs
 from tests.equality.wire import Case, Json
+from tests.parity.reference import PYTHON, PYTHONPATH, ROOT, find_reference
 
 SCRIPT = Path(__file__).with_name("full_vllm.py")
 _SHOWN = 20

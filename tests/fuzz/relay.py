@@ -15,10 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from examples.engine.generation import Engine
-from examples.engine.model import Model
-from examples.engine.script import DEFAULT_SCRIPT, Script
-from examples.engine.server import create_app
+from tests.engine.generation import Engine
+from tests.engine.model import Model
+from tests.engine.script import DEFAULT_SCRIPT, Script
+from tests.engine.server import create_app
 from tests.fuzz.deployment import Deployment, Request, Tally
 from tests.fuzz.generators import Base, Generator
 from tests.golden.corpus import Json, Server

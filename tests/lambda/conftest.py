@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from examples.engine.generation import Engine
-from examples.engine.model import Model as EngineModel
-from examples.engine.script import DEFAULT_SCRIPT, Script
-from examples.engine.server import create_app as create_engine_app
 from infra.emulator import Emulator, Runtime, prepare_runtime
-from infra.invoke import DEMO_SETTINGS
+from infra.emulator.invoke import DEMO_SETTINGS
 from infra.package.build import ROOT, Artefact, Workshop
 from infra.package.functions import find_function
 from infra.package.target import Target
+from tests.engine.generation import Engine
+from tests.engine.model import Model as EngineModel
+from tests.engine.script import DEFAULT_SCRIPT, Script
+from tests.engine.server import create_app as create_engine_app
 from tests.relay.servers import serving
 
 Start = Callable[..., Emulator]

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from handlers.derender_endpoints import DERENDER
+from handlers.render_endpoints import RENDER
 from infra.package.build import ROOT
 from infra.package.functions import find_function
 from infra.package.reach import reachable
@@ -139,9 +141,14 @@ def template_routes(template: dict[str, Any]) -> dict[str, str]:
 
 
 def test_the_template_routes_all_that_the_functions_serve(template: dict[str, Any]) -> None:
-    for function in ("render", "derender"):
+    routes = template_routes(template)
+    for function, router in (("render", RENDER), ("derender", DERENDER)):
         assert find_function(function) is not None
         assert f"handlers.{function}_endpoints" in reachable(f"handlers.{function}", ROOT)
+        assert {key: routes.get(key) for path in router.paths if (key := f"POST {path}")} == {
+            f"POST {path}": function for path in router.paths
+        }
     source = (ROOT / "handlers" / "app.py").read_text()
-    for key in template_routes(template):
-        assert f'"{key.split()[1]}"' in source
+    for key in routes:
+        path = key.split()[1]
+        assert path in RENDER.paths | DERENDER.paths or f'"{path}"' in source

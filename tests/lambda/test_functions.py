@@ -190,9 +190,9 @@ def test_a_bundle_in_s3_that_is_not_there_yet(
     start: Start, models_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not there: a 503 and one line. There, but S3 fails: the same. Then the next invoke finds it."""
+    from core.bundle.contents import bundle_contents
     from core.bundle.folder import FolderFiles
     from core.bundle.s3 import parse_address, upload
-    from infra.bundle import bundle_contents
 
     with faulty_s3() as server:
         server.client().create_bucket(Bucket="models")

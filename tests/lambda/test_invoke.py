@@ -14,7 +14,7 @@ from infra.package.build import ROOT
 
 def derender(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "infra.cli", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "handlers.commands", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
 
 

@@ -17,9 +17,9 @@ from infra.emulator import Emulator, InvokeError, Runtime
 from infra.emulator.process import server_environment
 from infra.package.build import Artefact
 from infra.package.target import Target
-from infra.servers import free_port, running
 from tests.faulty_s3 import CREDENTIALS, faulty_s3
 from tests.support.gateway import recorded_event
+from tests.support.servers import free_port, running
 
 Start = Callable[..., Emulator]
 BuildOf = Callable[[str, Target], Artefact]
@@ -82,9 +82,9 @@ def test_a_model_in_s3_with_the_runtimes_own_boto3(
     start: Start, models_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not there at the start: the function starts all the same, answers 503, and finds it when it is there."""
+    from core.bundle.contents import bundle_contents
     from core.bundle.folder import FolderFiles
     from core.bundle.s3 import parse_address, upload
-    from infra.bundle import bundle_contents
 
     with faulty_s3() as s3:
         s3.client().create_bucket(Bucket="models")

@@ -13,12 +13,12 @@ import pytest
 
 from core.bundle.folder import FolderFiles
 from core.tokenizer import Tokenizer, load_tokenizer
-from examples.engine.generation import Engine
-from examples.engine.model import Model as EngineModel
-from examples.engine.script import DEFAULT_SCRIPT, Script
-from examples.engine.server import create_app as create_engine_app
 from handlers.server import server_app
 from handlers.settings import Settings
+from tests.engine.generation import Engine
+from tests.engine.model import Model as EngineModel
+from tests.engine.script import DEFAULT_SCRIPT, Script
+from tests.engine.server import create_app as create_engine_app
 from tests.relay.servers import serving
 
 MODEL = "qwen3"

@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 
-from infra.servers import free_port
+from tests.support.servers import free_port
 
 Asgi = Callable[..., Any]
 

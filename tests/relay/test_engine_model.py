@@ -8,10 +8,10 @@ from typing import Any
 import openai
 import pytest
 
-from examples.engine.generation import Engine
-from examples.engine.model import Model
-from examples.engine.script import Script
-from examples.engine.server import create_app as create_engine_app
+from tests.engine.generation import Engine
+from tests.engine.model import Model
+from tests.engine.script import Script
+from tests.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL, SCRIPT, client_of
 from tests.relay.servers import serving
 

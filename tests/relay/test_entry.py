@@ -10,11 +10,11 @@ from pathlib import Path
 
 import httpx
 
-from examples.engine.generation import Engine
-from examples.engine.server import create_app as create_engine_app
-from infra.servers import free_port, running
+from tests.engine.generation import Engine
+from tests.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL, client_of
 from tests.relay.servers import serving
+from tests.support.servers import free_port, running
 
 ROOT = Path(__file__).parents[2]
 

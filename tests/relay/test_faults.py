@@ -13,8 +13,8 @@ import httpx
 import openai
 import pytest
 
-from examples.engine.generation import Engine
-from examples.engine.server import create_app as create_engine_app
+from tests.engine.generation import Engine
+from tests.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL, Setup, client_of
 from tests.relay.servers import free_address, serving
 from tests.support.streams import events_of

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from infra.servers import free_port, running
 from tests.relay.conftest import COUNTING, MODEL, PARSERS
+from tests.support.servers import free_port, running
 
 STREAMS, TOKENS = 64, 500
 
@@ -35,7 +35,7 @@ def served(models_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     flags = [f"--{name.replace('_', '-')}" for name in PARSERS]
     engine = ["examples/scripted_engine.py", "--model", folder, "--script", str(script), "--tokens-only"]
     with process(*engine, "--served-model-name", MODEL) as (engine_url, _):
-        relay = ["-m", "infra.cli", "serve", folder, "--served-model-name", MODEL, "--engine-url", engine_url]
+        relay = ["-m", "handlers.commands", "serve", folder, "--served-model-name", MODEL, "--engine-url", engine_url]
         with process(*relay, flags[0], "hermes", flags[1], "qwen3", flags[2]) as running:
             yield running
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from examples.engine.generation import Engine
+from tests.engine.generation import Engine
 from tests.relay.conftest import MODEL, PARSERS, Setup
 from tests.support.streams import Choice, join
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from examples.engine.generation import Engine
+from tests.engine.generation import Engine
 from tests.relay.conftest import MODEL, PARSERS, Setup
 from tests.relay.test_openai_client import WEATHER
 

@@ -15,7 +15,7 @@ from core.errors import ConfigurationError
 from core.model import load_model
 from core.options import ModelOptions
 from core.tokenizer import load_tokenizer
-from infra.cli import main
+from handlers.commands.command_line import main
 
 
 @pytest.fixture

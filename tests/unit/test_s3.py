@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from core.bundle.contents import bundle_contents
 from core.bundle.folder import FolderFiles
 from core.bundle.manifest import MANIFEST_NAME, Manifest, dump_manifest, entry_of
 from core.bundle.s3 import Clock, FetchLimits, S3Address, S3Files, parse_address, upload
 from core.errors import ConfigurationError, Unavailable
 from core.model import load_model
 from core.options import ModelOptions
+from handlers.commands.command_line import main
 from handlers.loading import ModelLoader
 from handlers.settings import Settings
-from infra.bundle import bundle_contents
-from infra.cli import main
 from tests.faulty_s3 import CREDENTIALS, Fault, FaultyS3, faulty_s3
 from tests.support.waiting import PATIENCE
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigurationError
+from handlers.commands.command_line import main
 from handlers.settings import settings_from_environ
-from infra.cli import main
 
 
 def test_every_flag_has_its_variable() -> None:

@@ -13,7 +13,7 @@ from core.model import load_model
 from core.options import ModelOptions
 from core.tokenizer import FastTokenizer, load_tokenizer, tokenizer_file
 from core.tokenizer.mistral import TekkenTokenizer
-from infra.cli import main
+from handlers.commands.command_line import main
 
 
 @pytest.fixture

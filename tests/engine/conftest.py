@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from examples.engine.generation import Engine
-from examples.engine.model import Model
-from examples.engine.script import DEFAULT_SCRIPT, Script
-from examples.engine.server import create_app
+from tests.engine.generation import Engine
+from tests.engine.model import Model
+from tests.engine.script import DEFAULT_SCRIPT, Script
+from tests.engine.server import create_app
 
 
 @pytest.fixture(scope="session")

@@ -100,22 +100,18 @@ def _serve(arguments: argparse.Namespace) -> int:
         value = getattr(arguments, name.replace("-", "_"))
         if value:
             environ[PREFIX + name.replace("-", "_").upper()] = "true" if value is True else str(value)
-    from infra.serve import serve  # uvicorn and the model are loaded only by the command that needs them
+    from handlers.commands.serve import serve  # uvicorn and the model are loaded only by the command that needs them
 
     return serve(environ, arguments.host, arguments.port)
 
 
 def _bundle(arguments: argparse.Namespace) -> int:
-    from infra.bundle import write_bundle
+    from handlers.commands.bundle import write_bundle
 
     return write_bundle(arguments.source, arguments.dest, arguments.tokenizer_mode)
 
 
 def _invoke(arguments: argparse.Namespace) -> int:
-    from infra.invoke import invoke
+    from handlers.commands.invoke import invoke
 
     return invoke(arguments.function, arguments.event, arguments.model)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.parity.configurations import CONFIGURATIONS, Server, title
-from infra.parity.reference import Reference
-from infra.servers import free_port, running
 from tests.golden import corpus
 from tests.golden.corpus import Case, Mode
 from tests.golden.deviations import DEVIATIONS, Deviation
 from tests.golden.replay import http_call, run_case
 from tests.golden.verdict import judge
+from tests.parity.configurations import CONFIGURATIONS, Server, title
+from tests.parity.reference import Reference
+from tests.support.servers import free_port, running
 
 # Full vLLM reads thousands of modules; on a cold disk that takes minutes.
 _START_SECONDS = 300
@@ -50,7 +50,7 @@ def tally_vllm(server: Server, reference: Reference, models: Path, cases: Sequen
 
 def tally_ours(server: Server, models: Path, cases: Sequence[Case], log: Path) -> Tally:
     """Our server, as it is deployed: with checkpointed states."""
-    with _running([sys.executable, "-m", "infra.cli", "serve"], server, models, dict(os.environ), log) as url:
+    with _running([sys.executable, "-m", "handlers.commands", "serve"], server, models, dict(os.environ), log) as url:
         return replayed("ours", server, url, cases, "checkpoint", DEVIATIONS)
 
 

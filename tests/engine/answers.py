@@ -6,11 +6,11 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from examples.engine.faults import ConnectionBroken
-from examples.engine.generation import Delta, Engine
-from examples.engine.logprobs import logprobs_of, prompt_logprobs_of
-from examples.engine.requests import GenerateRequest, StreamOptions
-from examples.engine.script import Answer
+from tests.engine.faults import ConnectionBroken
+from tests.engine.generation import Delta, Engine
+from tests.engine.logprobs import logprobs_of, prompt_logprobs_of
+from tests.engine.requests import GenerateRequest, StreamOptions
+from tests.engine.script import Answer
 
 
 def usage_of(prompt: int, completion: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from infra.servers import free_port, running
+from tests.support.servers import free_port, running
 
 ENGINE = Path(__file__).parents[2] / "examples" / "scripted_engine.py"
 

@@ -1,4 +1,4 @@
-"""``python -m infra.parity``: everything that is compared with full vLLM, in tables; 0 when all agree."""
+"""``python -m tests.parity``: everything that is compared with full vLLM, in tables; 0 when all agree."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 from infra.models import MODELS, build
-from infra.parity import page, parsers, servers
-from infra.parity.configurations import CONFIGURATIONS, Server
-from infra.parity.reference import PYTHON, PYTHONPATH, ROOT, Reference, find_reference
 from infra.slice.errors import SliceError
 from tests.golden import corpus
 from tests.golden.corpus import Case
+from tests.parity import page, parsers, servers
+from tests.parity.configurations import CONFIGURATIONS, Server
+from tests.parity.reference import PYTHON, PYTHONPATH, ROOT, Reference, find_reference
 from tests.slice.parity.compare import first_difference, read
 from tests.unit.render import recorded as renders
 
@@ -24,7 +24,7 @@ _SHOWN = 20
 def main(arguments: list[str] | None = None) -> int:
     """The exit status is 0 when all agree, 1 when anything differs, 2 when it cannot be compared."""
     parser = argparse.ArgumentParser(
-        prog="python -m infra.parity",
+        prog="python -m tests.parity",
         description=__doc__,
         epilog=f"{PYTHON} names another Python with vLLM's dependencies, {PYTHONPATH} the folder of its vLLM.",
     )

@@ -1,9 +1,8 @@
-"""Servers as child processes, ready when their ``/health`` answers: for demos, benchmarks, comparisons and tests."""
+"""Servers as child processes, ready when their ``/health`` answers: for tests, benchmarks, comparisons and demos."""
 
 from __future__ import annotations
 
 import http.client
-import socket
 import subprocess
 import tempfile
 import time
@@ -12,30 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-_ROOT = Path(__file__).resolve().parents[1]
+from infra.emulator.ports import free_port, free_ports
+
+__all__ = ["NotStarted", "answers", "free_port", "free_ports", "running"]
+
+_ROOT = Path(__file__).resolve().parents[2]
 _POLL_SECONDS = 0.02
 _SHOWN_BYTES = 2000
 
 
 class NotStarted(RuntimeError):
     """A server ended, or did not become ready in time. Holds the last lines of its output, where that was kept."""
-
-
-def free_port() -> int:
-    """A port of the loopback interface on which nothing listens."""
-    return free_ports(1)[0]
-
-
-def free_ports(count: int) -> list[int]:
-    """Different such ports."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 def answers(port: int) -> bool:

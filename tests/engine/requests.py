@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, Field
 
-from examples.engine.errors import EngineError
+from tests.engine.errors import EngineError
 
 MAX_LOGPROBS = 20
 MAX_CHOICES = 256

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from infra.parity import parsers, servers
-from infra.parity.reference import ROOT
+from tests.parity import parsers, servers
+from tests.parity.reference import ROOT
 
 PATH = ROOT / "docs" / "results" / "parity.md"
 _PAGE = """# Parity with full vLLM: results

@@ -9,10 +9,10 @@ from typing import Any
 
 from tokenizers.decoders import DecodeStream
 
-from examples.engine.errors import EngineError
-from examples.engine.model import Model
-from examples.engine.requests import GenerateRequest, SamplingParams
-from examples.engine.script import Answer, Script
+from tests.engine.errors import EngineError
+from tests.engine.model import Model
+from tests.engine.requests import GenerateRequest, SamplingParams
+from tests.engine.script import Answer, Script
 
 KEPT = 1000
 """How many of the last requests are remembered."""

@@ -1,4 +1,4 @@
-"""``derender invoke``: one event through a built function under the Lambda emulator, without Docker.
+"""One event through a built function under the Lambda emulator, without Docker: what ``derender invoke`` does.
 
 Settings are the environment's, as in Lambda. Without ``DERENDER_MODEL`` the
 packaged model is served, and without that the demo's, so that the recorded
@@ -32,7 +32,7 @@ DEMO_SETTINGS: Mapping[str, str] = {
 _PASSED_ON = (PREFIX, "VLLM_", "AWS_")
 
 
-def invoke(name: str, event: Path, model: Path | None = None) -> int:
+def invoke_function(name: str, event: Path, model: Path | None = None) -> int:
     """Build the function where that is needed, invoke it, and print its answer as the last line.
 
     The exit status is 0 for any answer of the function, 1 for a function error.

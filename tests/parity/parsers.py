@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.parity.reference import ROOT, Reference
+from tests.parity.reference import ROOT, Reference
 
 PROBE = ROOT / "tests" / "slice" / "parity" / "probe.py"
 PARSING = ("compose", "parse", "stream", "adjust", "responses")

@@ -12,12 +12,12 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from examples.engine.answers import events, one_shot
-from examples.engine.errors import EngineError
-from examples.engine.generation import Engine
-from examples.engine.model import Model
-from examples.engine.requests import GenerateRequest
-from examples.engine.script import DEFAULT_SCRIPT, Script
+from tests.engine.answers import events, one_shot
+from tests.engine.errors import EngineError
+from tests.engine.generation import Engine
+from tests.engine.model import Model
+from tests.engine.requests import GenerateRequest
+from tests.engine.script import DEFAULT_SCRIPT, Script
 
 
 def validation_message(errors: Sequence[Any]) -> tuple[str, str | None]:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from examples.engine.model import Model
-from examples.engine.script import DEFAULT_SCRIPT, Script, last_user_message
+from tests.engine.model import Model
+from tests.engine.script import DEFAULT_SCRIPT, Script, last_user_message
 
 Ask = Callable[..., dict[str, Any]]
 MakeClient = Callable[..., TestClient]

@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from examples.engine.model import Model
+from tests.engine.model import Model
 
 
 def top_candidates(token: int, position: int, count: int, vocab_size: int) -> list[dict[str, Any]]:

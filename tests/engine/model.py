@@ -7,7 +7,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from examples.engine.errors import EngineError
+from tests.engine.errors import EngineError
 
 
 class Model:

@@ -14,7 +14,7 @@ A rule's `fault` is `{"kind": KIND, "after": TOKENS, ...}`; tokens are counted o
 from dataclasses import dataclass, fields
 from typing import Any
 
-from examples.engine.errors import EngineError
+from tests.engine.errors import EngineError
 
 KINDS = ("slow", "break", "cut", "error", "wrong", "endless", "status")
 

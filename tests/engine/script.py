@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from examples.engine.faults import Fault, read_fault
+from tests.engine.faults import Fault, read_fault
 
 DEFAULT_SCRIPT: dict[str, Any] = {
     "rules": [

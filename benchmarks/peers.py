@@ -23,16 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.setups import ROOT
-from infra import servers
 from infra.slice.errors import SliceError
-<<<<<<< HEAD
 from infra.slice.fetch import published
 from infra.slice.versions import NEWEST
-=======
-from infra.slice.fetch import DEFAULT_CACHE, fetch
 from tests.parity.reference import PYTHON, Reference, find_reference
+from tests.support import servers
 from tests.support.servers import free_port
->>>>>>> 4798cd3 (The command line, serve and bundle belong to the product (handlers/commands); the scripted engine and parity are tools of tests; infra builds and ships)
 
 OURS, VLLM, VLLM_RS = "ours", "vLLM", "vllm-rs"
 _MADE = ROOT / ".venv-vllm"

@@ -106,12 +106,12 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _bundle(arguments: argparse.Namespace) -> int:
-    from handlers.commands.bundle import write_bundle
+    from handlers.commands.bundle import write_bundle  # the tokenizer's package, which `serve --help` has no use for
 
     return write_bundle(arguments.source, arguments.dest, arguments.tokenizer_mode)
 
 
 def _invoke(arguments: argparse.Namespace) -> int:
-    from handlers.commands.invoke import invoke
+    from handlers.commands.invoke import invoke  # as above: a command loads itself
 
     return invoke(arguments.function, arguments.event, arguments.model)

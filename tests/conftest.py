@@ -1,11 +1,17 @@
 """Fixtures and options that the whole test suite shares."""
 
-import fcntl
-import os
+from __future__ import annotations
+
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from core.tokenizer import Tokenizer
 
 ROOT = Path(__file__).parents[1]
 # The examples are not installed, and pytest's importlib mode leaves sys.path alone.
@@ -29,19 +35,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def models_dir() -> Path:
-    """The folder of the model folders (`models_dir / "qwen3"`, ...), built once and kept between sessions.
+    """The folder of the model folders (`models_dir / "qwen3"`, ...)."""
+    from tests.support.models import model_folders
 
-    Workers of pytest-xdist wait for the one that builds.
-    """
-    from infra.models import MODELS, build
+    return model_folders()
 
-    folder = ROOT / "build" / "models"
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for name in MODELS:
-            build(name, folder)
-    finally:
-        os.close(lock)
-    return folder
+
+@pytest.fixture(scope="session")
+def tokenizer_of(models_dir: Path) -> Callable[[str], Tokenizer]:
+    """The tokenizer of a model folder by its name, loaded once a session."""
+    from tests.support.models import tokenizer_in
+
+    return cache(lambda name: tokenizer_in(models_dir / name))

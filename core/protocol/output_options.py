@@ -4,7 +4,7 @@ Derender reads a handful of a request's fields. A request that uses only
 plain fields with plain values is read here directly; every other one goes
 through vLLM's own request types first, so that what vLLM refuses is refused
 in its words. The direct reading never accepts what vLLM would not
-(``tests/unit/test_output_options.py`` compares the two).
+(``tests/protocol/test_output_options.py`` compares the two).
 """
 
 from __future__ import annotations

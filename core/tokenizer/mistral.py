@@ -4,7 +4,7 @@ Decoding stands on the vocabulary alone. Encoding text, rendering a chat and
 making grammars is mistral-common's work: this is the one module that imports
 it, on first use, since a deployment that only decodes does without it.
 
-The meanings are those of vLLM's ``MistralTokenizer`` (0.33.0); ``tests/unit/tekken``
+The meanings are those of vLLM's ``MistralTokenizer`` (0.33.0); ``tests/tokenizer/tekken``
 holds its recorded answers and says where ours differ.
 """
 

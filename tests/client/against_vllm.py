@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.client import processes
 from tests.client.calling import AsyncCaller, SyncCaller, normal, stream_by_hand
 from tests.client.proxy import proxy
+from tests.support import processes
 from tests.support.streams import join
 
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from tests.client import processes
 from tests.client.calling import AsyncCaller, SyncCaller
 from tests.client.proxy import Proxy, proxy
 from tests.client.staged import Stage, staged_engine
+from tests.support import processes
 
 NAMES = ["qwen3", "meta-llama/Llama-3.2-1B-Instruct"]
 LONG_TOKENS = 1000

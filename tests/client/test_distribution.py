@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.processes import ROOT
+from tests.support.processes import ROOT
 
 pytestmark = pytest.mark.xdist_group("client")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.processes import ROOT
+from tests.support.processes import ROOT
 
 pytestmark = pytest.mark.xdist_group("client")
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.client import processes
 from tests.client.calling import SyncCaller, normal, stream_by_hand
 from tests.client.conftest import NAMES
 from tests.client.dialect import vllm_like
 from tests.client.proxy import Proxy, proxy
+from tests.support import processes
 
 pytestmark = pytest.mark.xdist_group("client")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client import processes
+from tests.support import processes
 
 NAMES = ["qwen3"]
 

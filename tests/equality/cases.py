@@ -14,12 +14,12 @@ from core.model import Model, load_model
 from core.options import ModelOptions
 from core.parsing.chat_parser import load_chat_parser
 from core.upstream.model_view import view_model
+from tests.checkpoint.formats import RESPONSE_TEMPLATE
+from tests.checkpoint.setups import PAIRS as CHECKPOINTED
+from tests.checkpoint.setups import is_harmony
 from tests.equality.outputs import Pair, outputs, request
 from tests.equality.wire import Case
 from tests.slice.parity.inputs import OUTPUTS as RECORDED
-from tests.unit.checkpoint.formats import RESPONSE_TEMPLATE
-from tests.unit.checkpoint.setups import PAIRS as CHECKPOINTED
-from tests.unit.checkpoint.setups import is_harmony
 
 # These read their format from the tokenizer's configuration.
 TEMPLATED = frozenset({"hf", "beam"})

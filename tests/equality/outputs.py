@@ -1,6 +1,6 @@
 """What models write: for each pair of parsers outputs in its family's own form, by name.
 
-The forms are those of ``tests/unit/checkpoint/formats.py``; the outputs that ``tests/slice/parity`` holds for a pair come
+The forms are those of ``tests/checkpoint/formats.py``; the outputs that ``tests/slice/parity`` holds for a pair come
 after them.
 """
 
@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tests.slice.parity.inputs import OUTPUTS as RECORDED
-from tests.unit.checkpoint.formats import (
+from tests.checkpoint.formats import (
     ALONE,
     CONTENT,
     REASONING,
@@ -23,6 +22,7 @@ from tests.unit.checkpoint.formats import (
     dump,
     json_array,
 )
+from tests.slice.parity.inputs import OUTPUTS as RECORDED
 
 Pair = tuple[str | None, str | None]
 AUTO: Mapping[str, Any] = MappingProxyType({"tool_choice": "auto"})

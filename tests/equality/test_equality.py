@@ -11,12 +11,12 @@ import pytest
 from core.bundle.folder import FolderFiles
 from core.errors import ConfigurationError
 from core.model import load_model
+from tests.checkpoint.setups import REASONING_PARSERS, TOOL_PARSERS, WITHOUT_PACKAGE
 from tests.equality import document, joined, ours, recorded
 from tests.equality.cases import Models, cases, pairs
 from tests.equality.outputs import Pair
 from tests.equality.recorded import Answer
 from tests.equality.wire import Case
-from tests.unit.checkpoint.setups import REASONING_PARSERS, TOOL_PARSERS, WITHOUT_PACKAGE
 
 ANSWERS = recorded.load()
 PAIRS = pairs()

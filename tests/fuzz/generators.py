@@ -14,7 +14,7 @@ from typing import Any
 from tests.fuzz.deployment import Deployment, Request
 from tests.golden.corpus import Case, Json
 from tests.golden.replay import JSON_HEADERS
-from tests.unit.test_hostile_state import mutate_json, mutated
+from tests.support.mutations import mutate_json, mutated
 
 CHAT, COMPLETIONS = "/v1/chat/completions/derender", "/v1/completions/derender"
 PATHS = (CHAT, COMPLETIONS, "/v1/chat/completions/render", "/v1/completions/render", "/tokenize", "/detokenize")

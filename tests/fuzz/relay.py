@@ -22,8 +22,8 @@ from tests.engine.server import create_app
 from tests.fuzz.deployment import Deployment, Request, Tally
 from tests.fuzz.generators import Base, Generator
 from tests.golden.corpus import Json, Server
-from tests.relay.servers import serving
-from tests.unit.test_hostile_state import mutate_json
+from tests.support.mutations import mutate_json
+from tests.support.serving import serving
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 SERVER: Server = {

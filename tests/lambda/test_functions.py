@@ -17,7 +17,7 @@ from infra.emulator.process import can_mount
 from infra.package.build import Artefact
 from infra.package.functions import FUNCTIONS
 from infra.package.target import Target
-from tests.faulty_s3 import CREDENTIALS, Fault, faulty_s3
+from tests.support.faulty_s3 import CREDENTIALS, Fault, faulty_s3
 from tests.support.gateway import event, recorded_event
 
 Start = Callable[..., Emulator]

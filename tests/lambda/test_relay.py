@@ -17,7 +17,7 @@ from infra.emulator import Emulator, InvokeError, Runtime
 from infra.emulator.process import server_environment
 from infra.package.build import Artefact
 from infra.package.target import Target
-from tests.faulty_s3 import CREDENTIALS, faulty_s3
+from tests.support.faulty_s3 import CREDENTIALS, faulty_s3
 from tests.support.gateway import recorded_event
 from tests.support.servers import free_port, running
 

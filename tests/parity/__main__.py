@@ -15,8 +15,8 @@ from tests.golden.corpus import Case
 from tests.parity import page, parsers, servers
 from tests.parity.configurations import CONFIGURATIONS, Server
 from tests.parity.reference import PYTHON, PYTHONPATH, ROOT, Reference, find_reference
+from tests.render import recorded as renders
 from tests.slice.parity.compare import first_difference, read
-from tests.unit.render import recorded as renders
 
 _SHOWN = 20
 

@@ -19,7 +19,7 @@ from tests.engine.generation import Engine
 from tests.engine.model import Model as EngineModel
 from tests.engine.script import DEFAULT_SCRIPT, Script
 from tests.engine.server import create_app as create_engine_app
-from tests.relay.servers import serving
+from tests.support.serving import serving
 
 MODEL = "qwen3"
 PARSERS: dict[str, Any] = {

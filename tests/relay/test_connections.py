@@ -13,7 +13,7 @@ import uvicorn
 from tests.engine.generation import Engine
 from tests.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL, client_of
-from tests.relay.servers import observed, serving
+from tests.support.serving import observed, serving
 from tests.support.waiting import wait_for
 
 

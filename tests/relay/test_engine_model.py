@@ -13,7 +13,7 @@ from tests.engine.model import Model
 from tests.engine.script import Script
 from tests.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL, SCRIPT, client_of
-from tests.relay.servers import serving
+from tests.support.serving import serving
 
 MESSAGES: Any = [{"role": "user", "content": "Hello"}]
 

@@ -13,8 +13,8 @@ import httpx
 from tests.engine.generation import Engine
 from tests.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL, client_of
-from tests.relay.servers import serving
 from tests.support.servers import free_port, running
+from tests.support.serving import serving
 
 ROOT = Path(__file__).parents[2]
 

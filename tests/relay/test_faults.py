@@ -16,7 +16,7 @@ import pytest
 from tests.engine.generation import Engine
 from tests.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL, Setup, client_of
-from tests.relay.servers import free_address, serving
+from tests.support.serving import free_address, serving
 from tests.support.streams import events_of
 from tests.support.waiting import PATIENCE, wait_for
 

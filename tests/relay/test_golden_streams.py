@@ -21,7 +21,7 @@ from tests.golden import corpus
 from tests.golden.application import InProcess
 from tests.golden.corpus import Case, Json
 from tests.relay.replaying import ReplayingEngine
-from tests.relay.servers import serving
+from tests.support.serving import serving
 from tests.support.streams import Choice, events_of, join
 
 # Streams that cannot be compared, with what the relay answers in place of an equal stream.

@@ -1,7 +1,7 @@
 """The parsers of vLLM 0.33.0, family by family.
 
 Each module gives what is known of the classes of one family (``PARTS``). Written
-from vLLM's source; ``tests/unit/checkpoint`` reads that source again and fails
+from vLLM's source; ``tests/checkpoint`` reads that source again and fails
 when a class, or an attribute that changes while a stream is parsed, is missing.
 """
 

@@ -7,7 +7,7 @@ its family's module (``Reads``); which of them is at work is decided here. A
 parser that says nothing is carried whole.
 
 Every rule was read from the parser's source and holds for any output, malformed
-ones too. ``tests/unit/checkpoint`` compares with uninterrupted runs.
+ones too. ``tests/checkpoint`` compares with uninterrupted runs.
 """
 
 from __future__ import annotations

@@ -1,0 +1,39 @@
+"""Tekken folders, made once a session, and what needs mistral-common."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from core.bundle.folder import FolderFiles
+from core.tokenizer import load_tokenizer
+from core.tokenizer.mistral import TekkenTokenizer
+from tests.tokenizer.tekken.vocabularies import folder_name, make_folders
+
+
+@pytest.fixture(scope="session")
+def tekken_dir(models_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the model folders of `vocabularies.py`."""
+    folder = tmp_path_factory.mktemp("tekken")
+    make_folders(models_dir / "mistral-tekken", folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tekken_of(tekken_dir: Path) -> Callable[[str], TekkenTokenizer]:
+    """The tokenizer of a version ("v3", ...)."""
+
+    @cache
+    def load(version: str) -> TekkenTokenizer:
+        tokenizer = load_tokenizer(FolderFiles(tekken_dir / folder_name(version)))
+        assert isinstance(tokenizer, TekkenTokenizer)
+        return tokenizer
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def mistral_common() -> None:
+    """mistral-common with what it imports; a test without it is skipped."""
+    pytest.importorskip("mistral_common.tokens.tokenizers.mistral", exc_type=ImportError)

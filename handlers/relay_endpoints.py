@@ -13,10 +13,9 @@ from starlette.responses import Response
 from core.model import Model
 from core.protocol.body import decode_body
 from core.protocol.engine import GenerateChunk, GenerateResponse
-from core.relay.chat import ChatAnswer
-from core.relay.completions import CompletionAnswer
 from core.relay.errors import UnreadableOutput
 from core.relay.request import RelayRequest, open_chat, open_completion
+from core.relay.stream import open_stream
 from core.relay.whole import WholeAnswer
 from handlers.engine_client import EngineClient
 from handlers.logs import write_fault
@@ -89,7 +88,7 @@ def relay_router(settings: Settings) -> Router:
 
 async def stream_answer(engines: EngineClient, request: RelayRequest, http: Request) -> AsyncGenerator[bytes, None]:
     """The events of a streamed answer, those of one batch of the engine's in one block."""
-    answer = ChatAnswer(request) if request.is_chat else CompletionAnswer(request)
+    answer = open_stream(request)
     begun, chunks = False, 0
     try:
         async with aclosing(_batches(engines, request)) as batches:

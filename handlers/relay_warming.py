@@ -12,9 +12,8 @@ from typing import Any
 from core.errors import RequestError
 from core.model import Model
 from core.protocol.engine import GenerateChunk
-from core.relay.chat import ChatAnswer
-from core.relay.completions import CompletionAnswer
 from core.relay.request import RelayRequest, open_chat, open_completion
+from core.relay.stream import open_stream
 from core.relay.whole import WholeAnswer
 from handlers.warming import CHAT, TOOL
 
@@ -39,7 +38,7 @@ def _answer(request: RelayRequest) -> None:
     whole.add(0, chunk)
     with suppress(RequestError):
         whole.end()
-    stream = ChatAnswer(request) if request.is_chat else CompletionAnswer(request)
+    stream = open_stream(request)
     stream.begin()
     stream.advance(0, chunk)
     stream.end()

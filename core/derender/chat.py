@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from core.bounds import check_prompt_ids, check_responses
-from core.derender.output import carried_fields, decode_output, options_of_chat, resolve_logprobs
+from core.choice.output import ChoiceOutput
+from core.choice.reader import OutputReader
+from core.choice.text import read_text
+from core.derender.choices import chat_message
+from core.derender.options import CHAT_REQUEST_REQUIRED, options_of_chat
 from core.errors import BadRequest
 from core.model import Model
 from core.protocol import openai
 from core.protocol.derender import DerenderChatRequest
-from core.protocol.engine import Choice
+from core.protocol.engine import GenerateResponse
 from core.protocol.output_options import OutputOptions, chat_options
-from core.text.detokenizer import seed_window
-
-CHAT_REQUEST_REQUIRED = (
-    "chat_request is required when a tool or reasoning parser is configured because plain detokenization "
-    "would leak raw parser markup into content."
-)
 
 
-def derender_chat(model: Model, request: DerenderChatRequest, *, count_reasoning: bool = False) -> dict[str, Any]:
+def derender_chat(model: Model, request: DerenderChatRequest) -> dict[str, Any]:
     """Decode, parse and assemble every choice of an engine answer.
-
-    With ``count_reasoning`` the usage tells how many tokens are reasoning,
-    where the deployment has a reasoning parser: vLLM's full server does, its
-    derender does not.
 
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
@@ -35,46 +30,77 @@ def derender_chat(model: Model, request: DerenderChatRequest, *, count_reasoning
     check_responses([source], model.limits)
     check_prompt_ids(request.prompt_token_ids, model.limits)
     parser = model.chat_parser
-    if parser is not None and request.chat_request is None:
+    chat_request = None
+    if parser is None:
+        options = options_of_chat(request.chat_request)
+    elif request.chat_request is None:
         raise BadRequest(CHAT_REQUEST_REQUIRED)
-    parsed = None
-    if parser is not None and request.chat_request is not None:
+    else:
         chat_request = parser.validate(request.chat_request)
         options = chat_options(chat_request)
-        prompt = source.prompt_token_ids
+    outputs = read_chat(model, source, options, chat_request, request.prompt_token_ids)
+    return chat_response(source, name, options, outputs, request.prompt_tokens or 0)
+
+
+def read_chat(
+    model: Model,
+    source: GenerateResponse,
+    options: OutputOptions,
+    chat_request: Any,
+    prompt_token_ids: Sequence[int] | None,
+    *,
+    count_reasoning: bool = False,
+) -> list[ChoiceOutput]:
+    """Read every choice of an engine answer.
+
+    ``chat_request`` is vLLM's, validated, where the deployment has a parser.
+    With ``count_reasoning`` the outputs tell how many of their tokens are
+    reasoning, where the parser can tell.
+
+    Raises:
+        BadRequest: a choice is empty, or cannot be read.
+    """
+    reader = OutputReader(model, options, parsed=model.chat_parser is not None)
+    window = reader.seed(prompt_token_ids if prompt_token_ids is not None else source.prompt_token_ids)
+    parser = None
+    if model.chat_parser is not None:
+        # Late: only a deployment with a parser has vLLM's modules loaded.
+        from core.choice.parsed import read_parsed
+
+        prompt: Sequence[int] | None = source.prompt_token_ids
         if prompt is None and model.options.one_shot_prompt == "request":
-            prompt = request.prompt_token_ids
-        parsed = parser.for_request(chat_request, prompt)
-        parsed.count_reasoning = count_reasoning and parser.counts_reasoning
-    else:
-        options = options_of_chat(request.chat_request)
-    decode = options.decode_options(model.tokenizer.is_fast, keep_special=parsed is not None)
-    # Hidden reasoning must not come back through its logprobs or token ids.
-    hidden = parsed is not None and not options.include_reasoning
-    seed = request.prompt_token_ids if request.prompt_token_ids is not None else source.prompt_token_ids
-    try:
-        window = seed_window(model.tokenizer, seed, decode.skip_special)
-        choices = []
-        for choice in source.choices:
-            if not choice.token_ids:
-                raise BadRequest(f"choice {choice.index} has empty or null token_ids")
-            logprobs = None if hidden else resolve_logprobs(model, choice.logprobs, options.top_limit)
-            text, stop_reason = decode_output(model, choice, options, window, decode)
-            if parsed is not None:
-                message, finish_reason = parsed.parse(text, choice.token_ids, choice.finish_reason)
-            else:
-                message, finish_reason = openai.message(text), choice.finish_reason or "stop"
-            choices.append(_choice(choice, message, logprobs, finish_reason, stop_reason, options, hidden))
-    except OverflowError as exc:
-        raise BadRequest(str(exc)) from exc
+            prompt = prompt_token_ids
+        parser = model.chat_parser.for_request(
+            chat_request, prompt, count_reasoning=count_reasoning and model.chat_parser.counts_reasoning
+        )
+    outputs = []
+    for choice in source.choices:
+        if not choice.token_ids:
+            raise BadRequest(f"choice {choice.index} has empty or null token_ids")
+        if parser is None:
+            outputs.append(read_text(reader, choice, window))
+        else:
+            outputs.append(read_parsed(reader, parser, choice, window))
+    return outputs
+
+
+def chat_response(
+    source: GenerateResponse, name: str, options: OutputOptions, outputs: Sequence[ChoiceOutput], prompt_tokens: int
+) -> dict[str, Any]:
+    """The ``ChatCompletionResponse`` of what the choices of an engine answer say.
+
+    The usage tells reasoning tokens where they were counted: vLLM's full
+    server does, its derender does not.
+    """
     completion_tokens = sum(len(choice.token_ids or ()) for choice in source.choices)
-    usage = openai.usage(request.prompt_tokens or 0, completion_tokens)
-    if parsed is not None and parsed.count_reasoning:
-        usage["completion_tokens_details"] = {"reasoning_tokens": parsed.reasoning_tokens}
+    usage = openai.usage(prompt_tokens, completion_tokens)
+    counted = [output.reasoning_tokens for output in outputs if output.reasoning_tokens is not None]
+    if counted:
+        usage["completion_tokens_details"] = {"reasoning_tokens": sum(counted)}
     return openai.chat_response(
         source,
         name,
-        choices,
+        list(map(chat_message, outputs)),
         usage,
         prompt_logprobs=openai.dump_prompt_logprobs(source.prompt_logprobs),
         prompt_token_ids=source.prompt_token_ids if options.return_token_ids else None,
@@ -82,24 +108,3 @@ def derender_chat(model: Model, request: DerenderChatRequest, *, count_reasoning
         ec_transfer_params=source.ec_transfer_params,
         metrics=openai.dump_metrics(source.metrics),
     )
-
-
-def _choice(
-    choice: Choice,
-    message: dict[str, Any],
-    logprobs: dict[str, Any] | None,
-    finish_reason: str,
-    stop_reason: int | str | None,
-    options: OutputOptions,
-    hidden: bool,
-) -> dict[str, Any]:
-    return {
-        "index": choice.index,
-        "message": message,
-        "logprobs": logprobs,
-        "finish_reason": finish_reason,
-        "stop_reason": stop_reason,
-        "token_ids": choice.token_ids if options.return_token_ids and not hidden else None,
-        "routed_experts": choice.routed_experts,
-        **carried_fields(choice),
-    }

@@ -5,18 +5,21 @@ Completions only detokenize; no parser ever runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from core.bounds import check_prompt_ids, check_responses
-from core.derender.output import carried_fields, decode_output, options_of_completion, resolve_logprobs
+from core.choice.output import ChoiceOutput
+from core.choice.reader import OutputReader
+from core.choice.text import read_text
+from core.derender.choices import completion_choice
+from core.derender.options import options_of_completion
 from core.errors import BadRequest, SchemaError
 from core.model import Model
 from core.protocol import openai
 from core.protocol.derender import DerenderCompletionRequest
-from core.protocol.engine import Choice, GenerateResponse
+from core.protocol.engine import GenerateResponse
 from core.protocol.output_options import OutputOptions
-from core.text.detokenizer import DecodeOptions, Window, seed_window
-from core.text.logprobs import completion_logprobs
 
 
 def derender_completion(model: Model, request: DerenderCompletionRequest) -> dict[str, Any]:
@@ -38,26 +41,40 @@ def derender_completion(model: Model, request: DerenderCompletionRequest) -> dic
     if not responses:
         raise BadRequest("generate_responses must not be empty")
     check_responses(responses, model.limits)
-    prompt_ids = request.prompt_token_ids or [None] * len(responses)
+    prompt_ids: Sequence[list[int] | None] = request.prompt_token_ids or [None] * len(responses)
     for ids in prompt_ids:
         check_prompt_ids(ids, model.limits)
+    return complete(model, name, options, responses, request.prompt_tokens or (), prompt_ids)
+
+
+def complete(
+    model: Model,
+    name: str,
+    options: OutputOptions,
+    responses: Sequence[GenerateResponse],
+    prompt_tokens: Sequence[int],
+    prompt_ids: Sequence[Sequence[int] | None],
+) -> dict[str, Any]:
+    """The ``CompletionResponse`` of the engine's answers, one for each prompt.
+
+    Raises:
+        BadRequest: a choice is empty, or cannot be read.
+    """
+    reader = OutputReader(model, options)
     choices: list[dict[str, Any]] = []
-    decode = options.decode_options(model.tokenizer.is_fast)
-    try:
-        for response, ids in zip(responses, prompt_ids, strict=True):
-            seed = ids if ids is not None else response.prompt_token_ids
-            window = seed_window(model.tokenizer, seed, decode.skip_special)
-            for choice in response.choices:
-                choices.append(_choice(model, response, choice, len(choices), options, decode, window))
-    except OverflowError as exc:
-        raise BadRequest(str(exc)) from exc
+    for response, ids in zip(responses, prompt_ids, strict=True):
+        window = reader.seed(ids if ids is not None else response.prompt_token_ids)
+        for choice in response.choices:
+            if not choice.token_ids:
+                raise BadRequest(f"choice {choice.index} in response {response.request_id} has empty or null token_ids")
+            choices.append(_choice(response, read_text(reader, choice, window), len(choices), options))
     first = responses[0]
     completion_tokens = sum(len(c.token_ids or ()) for r in responses for c in r.choices)
     return openai.completion_response(
         first,
         name,
         choices,
-        openai.usage(sum(request.prompt_tokens or ()), completion_tokens),
+        openai.usage(sum(prompt_tokens), completion_tokens),
         # These describe one answer; when the answers disagree there is nothing true to say.
         kv_transfer_params=_agreed([r.kv_transfer_params for r in responses]),
         ec_transfer_params=_agreed([r.ec_transfer_params for r in responses]),
@@ -65,31 +82,14 @@ def derender_completion(model: Model, request: DerenderCompletionRequest) -> dic
     )
 
 
-def _choice(
-    model: Model,
-    response: GenerateResponse,
-    choice: Choice,
-    index: int,
-    options: OutputOptions,
-    decode: DecodeOptions,
-    window: Window,
-) -> dict[str, Any]:
-    if not choice.token_ids:
-        raise BadRequest(f"choice {choice.index} in response {response.request_id} has empty or null token_ids")
-    text, stop_reason = decode_output(model, choice, options, window, decode)
-    resolved = resolve_logprobs(model, choice.logprobs, options.top_limit)
-    flat = completion_logprobs(resolved, choice.logprobs) if resolved and choice.logprobs else None
+def _choice(response: GenerateResponse, output: ChoiceOutput, index: int, options: OutputOptions) -> dict[str, Any]:
+    choice, _ = completion_choice(output)
     return {
+        **choice,
         "index": index,
-        "text": text,
-        "logprobs": flat,
-        "finish_reason": choice.finish_reason,
-        "stop_reason": stop_reason,
-        "token_ids": choice.token_ids if options.return_token_ids else None,
         "prompt_logprobs": None,
         "prompt_token_ids": response.prompt_token_ids if options.return_token_ids else None,
-        "routed_experts": choice.routed_experts,
-        **carried_fields(choice),
+        "routed_experts": output.source.routed_experts,
     }
 
 

@@ -9,12 +9,11 @@ plain mappings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.errors import BadRequest
 from core.options import ModelOptions
 from core.parsing.checkpoint import CheckpointRefused, Layouts, Prototype
-from core.protocol import openai
 from core.tokenizer import Tokenizer
 from core.upstream.model_view import ModelView
 from core.upstream.parsers import (
@@ -113,25 +112,43 @@ class ChatParser:
         """Whether the deployment has a reasoning parser, so that usage can tell reasoning tokens apart."""
         return self.parser_cls.reasoning_parser_cls is not None
 
-    def for_request(self, chat_request: Any, prompt_token_ids: Sequence[int] | None) -> OneShotParser:
+    def for_request(
+        self, chat_request: Any, prompt_token_ids: Sequence[int] | None, *, count_reasoning: bool = False
+    ) -> OneShotParser:
         """Parsing of complete outputs that answer ``chat_request``."""
-        return OneShotParser(self, chat_request, prompt_token_ids, self._options.enable_auto_tool_choice)
+        return OneShotParser(
+            self, chat_request, prompt_token_ids, self._options.enable_auto_tool_choice, count_reasoning
+        )
+
+
+class ParsedMessage(NamedTuple):
+    """What a parser makes of a complete output; ``reasoning_tokens`` only where they are counted."""
+
+    content: str | None
+    reasoning: str | None
+    tool_calls: list[dict[str, Any]]
+    finish_reason: str
+    reasoning_tokens: int | None
 
 
 class OneShotParser:
-    """Parses the complete outputs of one request. With ``count_reasoning`` set, ``reasoning_tokens`` adds up."""
+    """Parses the complete outputs of one request."""
 
     def __init__(
-        self, parser: ChatParser, chat_request: Any, prompt_token_ids: Sequence[int] | None, enable_auto_tools: bool
+        self,
+        parser: ChatParser,
+        chat_request: Any,
+        prompt_token_ids: Sequence[int] | None,
+        enable_auto_tools: bool,
+        count_reasoning: bool,
     ) -> None:
         self._parser = parser
         self._request = chat_request
         self._prompt_token_ids = None if prompt_token_ids is None else list(prompt_token_ids)
         self._enable_auto_tools = enable_auto_tools
-        self.count_reasoning = False
-        self.reasoning_tokens = 0
+        self._count_reasoning = count_reasoning
 
-    def parse(self, text: str, token_ids: Sequence[int], finish_reason: str | None) -> tuple[dict[str, Any], str]:
+    def parse(self, text: str, token_ids: Sequence[int], finish_reason: str | None) -> ParsedMessage:
         """The message of one output, and its chat ``finish_reason``.
 
         Raises:
@@ -147,8 +164,7 @@ class OneShotParser:
                 enable_auto_tools=self._enable_auto_tools,
                 model_output_token_ids=token_ids,
             )
-            if self.count_reasoning:
-                self.reasoning_tokens += live.count_reasoning_tokens(tuple(token_ids))
+            counted = live.count_reasoning_tokens(tuple(token_ids)) if self._count_reasoning else None
             fields = assemble_chat_message_fields(
                 self._request,
                 reasoning,
@@ -161,8 +177,8 @@ class OneShotParser:
             # Parsers read model output, which can be anything; whatever they make of it is no fault of the server.
             raise BadRequest(str(exc) or type(exc).__name__) from exc
         tool_calls = [call.model_dump() for call in fields.tool_calls]
-        message = openai.message(fields.content, fields.reasoning, tool_calls)
-        return message, resolve_finish_reason(finish_reason, self._request, bool(tool_calls))
+        ends = resolve_finish_reason(finish_reason, self._request, bool(tool_calls))
+        return ParsedMessage(fields.content, fields.reasoning, tool_calls, ends, counted)
 
 
 def load_chat_parser(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -40,7 +41,10 @@ def chunk_usage(reported: Usage | None, prompt_tokens: int | None) -> Json | Non
 
 
 def message(
-    content: str | None, reasoning: str | None = None, tool_calls: list[Json] | None = None, role: str = "assistant"
+    content: str | None,
+    reasoning: str | None = None,
+    tool_calls: Sequence[Mapping[str, object]] | None = None,
+    role: str = "assistant",
 ) -> Json:
     """A chat message; empty ``tool_calls`` are left out, as vLLM does."""
     body: Json = {
@@ -58,7 +62,10 @@ def message(
 
 
 def delta(
-    role: str | None, content: str | None, reasoning: str | None = None, tool_calls: list[Json] | None = None
+    role: str | None,
+    content: str | None,
+    reasoning: str | None = None,
+    tool_calls: Sequence[Mapping[str, object]] | None = None,
 ) -> Json:
     """A chat delta; empty ``tool_calls`` are left out, as vLLM does."""
     body: Json = {"role": role, "content": content, "reasoning": reasoning}
@@ -141,9 +148,11 @@ def chat_chunk(source: GenerateChunk, model: str, choices: list[Json], counts: J
     return body
 
 
-def completion_chunk(source: GenerateChunk, model: str, choices: list[Json], counts: Json | None) -> Json:
-    """A ``CompletionStreamResponse``."""
-    return {
+def completion_chunk(
+    source: GenerateChunk, model: str, choices: list[Json], counts: Json | None, **fields: Any
+) -> Json:
+    """A ``CompletionStreamResponse``; ``fields`` override the defaults."""
+    body: Json = {
         "id": source.request_id or random_id(),
         "object": "text_completion",
         "created": int(time.time()),
@@ -154,3 +163,5 @@ def completion_chunk(source: GenerateChunk, model: str, choices: list[Json], cou
         "metrics": dump_metrics(source.metrics),
         "kv_transfer_params": None,
     }
+    body.update(fields)
+    return body

@@ -1,11 +1,14 @@
-"""A streamed answer on its way: what chat and completions have in common."""
+"""A streamed answer on its way: the choices as the engine sends them, read and written in the request's dialect."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
+from core.choice.output import ChoiceOutput, ChoiceStream
+from core.choice.reader import OutputReader
+from core.choice.text import TextStream
 from core.errors import RequestError
 from core.json import Json
 from core.protocol.engine import GenerateChunk, StreamChoice, Usage
@@ -16,15 +19,27 @@ from core.relay.errors import EngineError, EngineFailed, UnreadableOutput
 from core.relay.request import RelayRequest
 
 
-class AnswerStream(ABC):
-    """The chunks of one request's answer, the choices interleaved as the engine sends them.
+class AnswerWriter(Protocol):
+    """Writes one answer's outputs in a dialect. Choices are numbered through all prompts: ``place``."""
 
-    Choices are numbered through all prompts.
-    """
+    def begin(self, counts: Json | None) -> list[Json]:
+        """The chunks that go out before any of the engine's; ``counts`` is the usage that they show."""
+        ...
 
-    def __init__(self, request: RelayRequest) -> None:
+    def write(self, place: int, prompt: int, output: ChoiceOutput, counts: Json | None) -> Json | None:
+        """The chunk of one output, or None when it says nothing."""
+        ...
+
+
+class AnswerStream:
+    """The chunks of one request's answer, the choices interleaved as the engine sends them."""
+
+    def __init__(self, request: RelayRequest, writer: AnswerWriter) -> None:
         self._request = request
+        self._writer = writer
+        self._reader = OutputReader(request.model, request.options, parsed=request.chat is not None)
         self._choices: dict[int, RelayedChoice] = {}
+        self._streams: dict[int, ChoiceStream] = {}
         self._count = request.n * len(request.prompts)
         # Of what the engine counts, only what the relay cannot know is read.
         self._reported: Usage | None = None
@@ -47,7 +62,13 @@ class AnswerStream(ABC):
 
     def begin(self) -> list[Json]:
         """The chunks that go out before any of the engine's."""
-        return []
+        request = self._request
+        counts = None
+        if request.continuous_usage:
+            parser = request.model.chat_parser
+            counted = request.chat is not None and parser is not None and parser.counts_reasoning
+            counts = usage(request.prompt_tokens, 0, 0 if counted else None)
+        return self._writer.begin(counts)
 
     def advance(self, prompt: int, chunk: GenerateChunk) -> list[Json]:
         """The chunks that one chunk of the engine gives; ``prompt`` says to which prompt it answers.
@@ -70,12 +91,14 @@ class AnswerStream(ABC):
         """
         if not self.finished:
             raise EngineFailed("the engine's stream ended before the answer was complete")
-        if not self._request.include_usage:
+        request = self._request
+        if not request.include_usage:
             return []
         with reading():
-            reasoning = self._reasoning_tokens()
-        counts = usage(self._request.prompt_tokens, self.tokens, reasoning)
-        return [usage_chunk(self._request, counts, self._reported, self._metrics)]
+            counted = [tokens for one in self._streams.values() if (tokens := one.reasoning_tokens()) is not None]
+        reasoning = sum(counted) if counted else None
+        counts = usage(request.prompt_tokens, self.tokens, reasoning)
+        return [usage_chunk(request, counts, self._reported, self._metrics)]
 
     def _advance(self, prompt: int, choice: StreamChoice) -> Iterator[Json]:
         if not 0 <= choice.index < self._request.n:
@@ -84,27 +107,33 @@ class AnswerStream(ABC):
         relayed = self._choices.get(place)
         if relayed is None:
             with reading():
-                self._open(place, prompt)
+                self._streams[place] = self._open(prompt)
             relayed = self._choices[place] = RelayedChoice(self._request, prompt)
+        stream, writer = self._streams[place], self._writer
         for release in relayed.receive(choice):
             try:
-                written = self._step(place, prompt, release.choice, release.keep)
+                output = stream.advance(release.choice, release.keep)
+                counts = self._counts_of(stream, prompt, relayed.tokens) if self._request.continuous_usage else None
+                written = writer.write(place, prompt, output, counts)
             except Exception as exc:
                 raise unreadable(exc) from exc
             if written is not None:
                 yield written
 
-    @abstractmethod
-    def _open(self, place: int, prompt: int) -> None:
-        """Make ready for the first chunk of a choice."""
+    def _open(self, prompt: int) -> ChoiceStream:
+        """A choice's stream before its first chunk."""
+        request = self._request
+        token_ids = request.prompts[prompt]["token_ids"]
+        parser = request.model.chat_parser
+        if request.chat is None or parser is None:
+            return TextStream(self._reader, self._reader.seed(token_ids))
+        # Late: only a deployment with a parser has vLLM's modules loaded.
+        from core.choice.parsed import begin_parsed
 
-    @abstractmethod
-    def _step(self, place: int, prompt: int, choice: StreamChoice, keep: int | None) -> Json | None:
-        """The chunk of one engine chunk, or None when it says nothing."""
+        return begin_parsed(self._reader, parser, request.chat, token_ids)
 
-    def _reasoning_tokens(self) -> int | None:
-        """Reasoning tokens of all choices; None where the deployment cannot tell."""
-        return None
+    def _counts_of(self, stream: ChoiceStream, prompt: int, tokens: int) -> Json:
+        return usage(len(self._request.prompts[prompt]["token_ids"]), tokens, stream.reasoning_tokens())
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.bounds import check_ids
-from core.derender.stream_call import StreamCall
 from core.errors import BadRequest
 from core.protocol.engine import StreamChoice
 from core.relay.errors import EngineFailed
@@ -71,18 +70,3 @@ def _stop_strings(request: RelayRequest, prompt: int, search: StopSearch) -> Sto
     decode = request.options.decode_options(tokenizer.is_fast, keep_special=request.chat is not None)
     window = seed_window(tokenizer, request.prompts[prompt]["token_ids"], decode.skip_special)
     return StopStrings(search, tokenizer, window, decode, request.options.stop, request.model.eos)
-
-
-def stream_call(request: RelayRequest, prompt: int) -> StreamCall:
-    """The choice's stream as derender sees one that begins."""
-    token_ids = request.prompts[prompt]["token_ids"]
-    return StreamCall(
-        model_name=request.model_name,
-        request=request.body,
-        prompt_tokens=len(token_ids),
-        prompt_token_ids=token_ids,
-        state=None,
-        chunks=[],
-        request_id=request.response_id,
-        packed_context=None,
-    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.choice.output import ChoiceOutput
 from core.json import Json
 from core.protocol.engine import Usage
 from core.relay.request import RelayRequest
@@ -40,25 +41,28 @@ def content_chunk(request: RelayRequest, index: int, content: str, counts: Json 
     return chunk(request, [choice], counts)
 
 
-def chat_choice(choice: Json) -> Json | None:
-    """A choice of a chat stream, from derender's; None when it says nothing."""
-    # The role went out with the first chunk.
-    delta = {key: value for key, value in choice["delta"].items() if value is not None and key != "role"}
-    if "tool_calls" in delta:
-        delta["tool_calls"] = _without_nulls(delta["tool_calls"])
-    finish_reason, logprobs, token_ids = choice["finish_reason"], choice["logprobs"], choice["token_ids"]
+def chat_choice(output: ChoiceOutput) -> Json | None:
+    """The choice of a chat stream; None when it says nothing. The role went out with the first chunk."""
+    delta: Json = {}
+    if output.content is not None:
+        delta["content"] = output.content
+    if output.reasoning is not None:
+        delta["reasoning"] = output.reasoning
+    if output.tool_calls:
+        delta["tool_calls"] = _without_nulls(output.tool_calls)
+    finish_reason, logprobs, token_ids = output.finish_reason, output.logprobs, output.token_ids
     if not delta and finish_reason is None and logprobs is None and token_ids is None:
         return None
     body: Json = {
-        "index": choice["index"],
+        "index": output.source.index,
         "delta": delta,
         "logprobs": logprobs,
         "finish_reason": finish_reason,
         "token_ids": token_ids,
     }
     if finish_reason is not None:
-        body["stop_reason"] = choice["stop_reason"]
-        body["weight_versions"] = choice["weight_versions"]
+        body["stop_reason"] = output.stop_reason
+        body["weight_versions"] = output.weight_versions
     return body
 
 

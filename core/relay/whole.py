@@ -1,16 +1,16 @@
 """An answer in one piece: what the engine streams, put together and derendered at the end.
 
-The last step is one-shot derender's own (``core.derender``), so that both give
-the same answer. Stop strings are looked for while the tokens come in: where one
+The last step is one-shot derender's own (``core.derender``), so that both say
+the same. Stop strings are looked for while the tokens come in: where one
 is complete, the choice ends.
 """
 
 from __future__ import annotations
 
-from core.derender.chat import derender_chat
-from core.derender.completions import derender_completion
+from core.bounds import check_responses
+from core.derender.chat import chat_response, read_chat
+from core.derender.completions import complete
 from core.json import Json
-from core.protocol.derender import DerenderChatRequest, DerenderCompletionRequest
 from core.protocol.engine import Choice, GenerateChunk, GenerateResponse, LogProbs, StreamChoice, Usage
 from core.relay.answer import reading
 from core.relay.choice import RelayedChoice
@@ -98,39 +98,31 @@ class WholeAnswer:
             response.prompt_token_ids = prompt["token_ids"]
             response.request_id = self._request.response_id
         with reading():
-            answer = self._chat() if self._request.is_chat else self._completion()
-        answer["usage"] = with_prompt_details(answer["usage"], self._reported)
-        return answer
+            check_responses(self._responses, self._request.model.limits)
+            written = self._chat() if self._request.is_chat else self._completion()
+        written["usage"] = with_prompt_details(written["usage"], self._reported)
+        return written
 
     def _chat(self) -> Json:
         request = self._request
         (response,) = self._responses
-        body = DerenderChatRequest.model_construct(
-            model=request.model_name,
-            generate_response=response,
-            prompt_tokens=request.prompt_tokens,
-            prompt_token_ids=response.prompt_token_ids,
-            chat_request=dict(request.body),
+        outputs = read_chat(
+            request.model, response, request.options, request.chat, response.prompt_token_ids, count_reasoning=True
         )
-        answer = derender_chat(request.model, body, count_reasoning=True)
+        written = chat_response(response, request.model_name, request.options, outputs, request.prompt_tokens)
         for text in filter(None, request.echo or ()):
-            for choice in answer["choices"]:
+            for choice in written["choices"]:
                 choice["message"]["content"] = text + (choice["message"]["content"] or "")
-        return answer
+        return written
 
     def _completion(self) -> Json:
         request = self._request
-        body = DerenderCompletionRequest.model_construct(
-            model=request.model_name,
-            generate_responses=self._responses,
-            prompt_tokens=[len(prompt["token_ids"]) for prompt in request.prompts],
-            prompt_token_ids=[prompt["token_ids"] for prompt in request.prompts],
-            completion_request=dict(request.body),
-        )
-        answer = derender_completion(request.model, body)
+        prompt_ids = [prompt["token_ids"] for prompt in request.prompts]
+        counts = list(map(len, prompt_ids))
+        written = complete(request.model, request.model_name, request.options, self._responses, counts, prompt_ids)
         if request.echo is not None:
-            echo_prompts(request, self._responses, answer["choices"])
-        return answer
+            echo_prompts(request, self._responses, written["choices"])
+        return written
 
 
 def _append(whole: Choice, part: StreamChoice) -> None:

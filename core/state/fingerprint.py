@@ -43,23 +43,3 @@ def check_fingerprint(carried: str | None, expected: str) -> None:
             "tools or version; every chunk of a stream needs the same deployment and the same chat_request",
             "stream_state.config",
         )
-
-
-def check_stream(
-    carried_index: int | None, index: int | None, carried_request: str | None, request_id: str | None
-) -> None:
-    """Refuse a chunk that belongs to another choice or stream than the state.
-
-    Raises:
-        InvalidState: names the field.
-    """
-    if carried_index is not None and index is not None and carried_index != index:
-        raise InvalidState(
-            f"index does not match: the state belongs to choice {carried_index}, the chunk to choice {index}; "
-            f"each choice of a stream has its own state",
-            "stream_state.index",
-        )
-    if carried_request is not None and request_id is not None and carried_request != request_id:
-        raise InvalidState(
-            "request_id does not match: the state belongs to another stream than the chunk", "stream_state.request_id"
-        )

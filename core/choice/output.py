@@ -1,0 +1,71 @@
+"""What a choice says: the structured form between reading an output and writing it in a dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import NotRequired, Protocol, TypedDict
+
+from core.json import Json
+from core.protocol.engine import Choice, StreamChoice
+
+
+class CallFunction(TypedDict):
+    """The function of a tool call; in a stream either may be missing from a part, as None."""
+
+    name: str | None
+    arguments: str | None
+
+
+class ToolCall(TypedDict):
+    """A tool call, or in a stream one part of it: ``index`` says of which."""
+
+    id: str | None
+    type: str | None
+    index: NotRequired[int]
+    function: CallFunction | None
+
+
+@dataclass(slots=True)
+class ChoiceOutput:
+    """What a choice says, in one chunk or in all.
+
+    ``source`` is the engine's choice that it was read from, for what is only
+    passed on. ``content`` is visible text, ``logprobs`` have chat's form;
+    both, ``reasoning`` and ``token_ids`` are None where there is nothing to
+    show. In a stream ``finish_reason`` is None until the last output.
+    ``reasoning_tokens`` is there only where a whole output was counted.
+    """
+
+    source: Choice | StreamChoice
+    content: str | None = None
+    reasoning: str | None = None
+    tool_calls: Sequence[ToolCall] = ()
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+    logprobs: Json | None = None
+    token_ids: list[int] | None = None
+    reasoning_tokens: int | None = None
+
+    @property
+    def weight_versions(self) -> list[Json] | None:
+        """Which weights sampled the tokens: the engine's word. vLLM's coupled endpoints show it, its derender
+        does not."""
+        spans = self.source.weight_versions
+        return None if spans is None else [asdict(span) for span in spans]
+
+
+class ChoiceStream(Protocol):
+    """One choice's output on its way."""
+
+    def advance(self, choice: StreamChoice, keep: int | None = None) -> ChoiceOutput:
+        """Read one chunk of the choice.
+
+        ``keep`` is how many characters of its text count, where a stop string
+        cuts it (None: all).
+        """
+        ...
+
+    def reasoning_tokens(self) -> int | None:
+        """How many of the tokens so far are reasoning; None where nothing can tell. Changes nothing."""
+        ...

@@ -1,0 +1,72 @@
+"""One call of a stream: what it says, and what its state says in its place.
+
+The call's own fields win over a carried context. A state's signature is
+checked here, before anything of it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.bounds import check_count
+from core.model import Model
+from core.protocol.derender import DerenderChatStreamRequest, DerenderCompletionStreamRequest, StreamState
+from core.protocol.engine import GenerateChunk
+from core.state.context import Context, pack_context, reduce_request, unpack_context
+
+
+@dataclass(frozen=True)
+class StreamCall:
+    """A streaming call with everything that it may leave out filled in.
+
+    ``request`` is the chat or completion request, as sent or as carried.
+    ``packed_context`` goes into the next state when the stream carries one.
+    """
+
+    model_name: str
+    request: Mapping[str, Any] | None
+    prompt_tokens: int | None
+    prompt_token_ids: list[int] | None
+    state: StreamState | None
+    chunks: Sequence[GenerateChunk]
+    packed_context: str | None
+
+
+def open_call(
+    model: Model,
+    body: DerenderChatStreamRequest | DerenderCompletionStreamRequest,
+    request: Mapping[str, Any] | None,
+    *,
+    is_chat: bool,
+) -> StreamCall:
+    """Put a call and its state together.
+
+    Raises:
+        ModelNotFound, BadRequest: also for a state that is not signed as required.
+    """
+    state = body.stream_state
+    context = Context()
+    if state is not None:
+        if model.signer is not None:
+            model.signer.check(state.model_dump(exclude_defaults=True), state.signature)
+        if state.context is not None:
+            context = unpack_context(state.context)
+    name = model.resolve_name(body.model if body.model is not None else context.model)
+    prompt_tokens = body.prompt_tokens if body.prompt_tokens is not None else context.prompt_tokens
+    prompt_ids = body.prompt_token_ids if body.prompt_token_ids is not None else context.prompt_token_ids
+    check_count(prompt_tokens, "prompt_tokens")
+    packed = state.context if state is not None else None
+    if body.carry_context and packed is None:
+        # Prompt ids are long, and after the first chunk only a replay reads them: they are added for one alone.
+        packed = pack_context(Context(body.model, body.prompt_tokens, None, reduce_request(request, is_chat)))
+    return StreamCall(
+        model_name=name,
+        request=request if request is not None else context.request,
+        prompt_tokens=prompt_tokens,
+        prompt_token_ids=prompt_ids,
+        state=state,
+        chunks=body.chunks,
+        packed_context=packed,
+    )

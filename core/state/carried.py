@@ -1,0 +1,62 @@
+"""Carrying a choice's stream between the calls of a client: opened from a state, saved to the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from core.choice.output import ChoiceOutput
+from core.json import Json
+from core.protocol.derender import StreamState
+from core.protocol.engine import GenerateChunk, StreamChoice
+from core.state.binding import Binding
+from core.state.call import StreamCall
+from core.state.signature import StateSigner
+
+
+class CarriedStream(Protocol):
+    """A choice's stream as a state left it."""
+
+    def advance(self, choice: StreamChoice) -> ChoiceOutput:
+        """Read one chunk of the choice.
+
+        Raises:
+            BadRequest: it cannot be read.
+        """
+        ...
+
+    def save(self, written: Json) -> Json:
+        """The state's fields of the stream; ``written`` are those of its writer. Changes nothing.
+
+        Raises:
+            InvalidState: the stream cannot be carried on from here.
+        """
+        ...
+
+
+class ChunkWriter(Protocol):
+    """Writes one choice's outputs as the chunks of a dialect."""
+
+    def write(self, chunk: GenerateChunk, outputs: Sequence[ChoiceOutput]) -> Json:
+        """The dialect's chunk of one engine chunk, which holds at most one choice."""
+        ...
+
+    def fields(self) -> Json:
+        """The state's fields of what was written so far. Changes nothing."""
+        ...
+
+
+def carry(
+    call: StreamCall, binding: Binding, stream: CarriedStream, writer: ChunkWriter, signer: StateSigner | None
+) -> tuple[list[Json], Json]:
+    """Run the chunks of a call through its stream: the chunks written, and the state for the next call.
+
+    Raises:
+        BadRequest, InvalidState: as the stream does.
+    """
+    chunks = [writer.write(chunk, [stream.advance(choice) for choice in chunk.choices]) for chunk in call.chunks]
+    state = {**stream.save(writer.fields()), "index": binding.index, "request_id": binding.request_id}
+    if signer is not None:
+        # Signed as it will be read: through the type that checks it.
+        state["signature"] = signer.sign(StreamState.model_validate(state).model_dump(exclude_defaults=True))
+    return chunks, state

@@ -1,0 +1,183 @@
+"""A parsed stream, carried by a checkpoint of its parser, or by a replay of all earlier chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from core.bounds import check_stream_length
+from core.choice.output import ChoiceOutput
+from core.choice.parsed import History, ParsedStream
+from core.choice.reader import OutputReader
+from core.errors import BadRequest, InvalidState, RequestError
+from core.json import Json
+from core.model import Model
+from core.parsing.chat_parser import ChatParser
+from core.parsing.checkpoint import CheckpointRefused
+from core.parsing.live import LiveStream, replay_stream, start_stream
+from core.protocol.derender import VLLM_FIELDS, StreamState
+from core.protocol.engine import StreamChoice
+from core.protocol.json_text import json_bytes
+from core.state.call import StreamCall
+from core.state.checkpoint import Lengths, read_checkpoint, write_checkpoint
+from core.state.context import context_with_prompt
+from core.state.fingerprint import check_fingerprint, digest
+from core.state.window import read_window, window_fields
+
+MAX_KEPT_BYTES = 256 * 1024
+PROMPT_IDS_REQUIRED = (
+    "prompt_token_ids is required when a tool or reasoning parser is configured. Without it parse_delta cannot "
+    "tell whether the prompt left reasoning open (e.g. a chat template that pre-opens <think>) and would "
+    "misclassify reasoning content as plain content."
+)
+
+
+def require_prompt(call: StreamCall) -> None:
+    """Refuse a call from which the parser cannot learn how the prompt ends.
+
+    Raises:
+        BadRequest: neither its prompt ids nor a checkpoint are there.
+    """
+    if call.prompt_token_ids is None and (call.state is None or call.state.checkpoint is None):
+        raise BadRequest(PROMPT_IDS_REQUIRED)
+
+
+def open_parsed(
+    model: Model, parser: ChatParser, chat_request: Any, reader: OutputReader, call: StreamCall
+) -> CarriedParsed:
+    """The stream as the state left it, ready for the call's chunks. ``chat_request`` is vLLM's, validated.
+
+    Raises:
+        BadRequest: the state does not add up, or the stream gets longer than the context.
+    """
+    assert call.request is not None
+    state = call.state or StreamState()
+    shaping_text = _shaping(model, parser, chat_request, call.request)
+    config = digest(shaping_text)
+    check_fingerprint(state.config, config)
+    checkpointed = state.checkpoint is not None
+    # The checkpoint holds what the prompt decided; ids that are sent again are ignored.
+    prompt_token_ids = None if checkpointed else call.prompt_token_ids
+    try:
+        if state.checkpoint is not None:
+            # What is kept of a request between calls must stay small, whatever clients send.
+            key = config if len(shaping_text) <= MAX_KEPT_BYTES else None
+            live = LiveStream(parser, parser.processor(chat_request, key), read_window(state), reader.decode)
+            lengths = read_checkpoint(live, state.checkpoint, model.limits.max_model_len)
+        else:
+            live = start_stream(parser, chat_request, prompt_token_ids, reader.decode)
+            lengths = Lengths(len(prompt_token_ids or ()), len(state.output_token_ids))
+        check_stream_length(call.chunks, lengths.prompt, lengths.output, model.limits)
+        if not checkpointed:
+            replay_stream(live, state.output_token_ids, state.output_chunk_lens, prompt_token_ids)
+    except RequestError:
+        raise
+    except Exception as exc:
+        raise InvalidState("derender failed") from exc
+    # Replay finds the same; what was told to the client counts.
+    live.processor.tools_streamed = state.tools_streamed
+    stream = ParsedStream(
+        reader,
+        live,
+        prompt_token_ids,
+        context=state.logprob_context_token_ids,
+        call_ids=state.last_tool_call_ids,
+        history=None if checkpointed else History(list(state.output_token_ids), list(state.output_chunk_lens)),
+    )
+    replays = not checkpointed and model.options.stream_state == "replay"
+    return CarriedParsed(stream, call, state, config, lengths, prompt_token_ids, replays)
+
+
+def _shaping(model: Model, parser: ChatParser, chat_request: Any, request: Mapping[str, Any]) -> bytes:
+    """All that shapes the output of a stream, in a fixed form."""
+    shaping = {
+        "deployment": model.stream_config,
+        "template": parser.template_kwargs(chat_request),
+        "tools": request.get("tools"),
+        "tool_choice": request.get("tool_choice"),
+    }
+    return json_bytes(shaping, sort_keys=True)
+
+
+class CarriedParsed:
+    """See :class:`~core.state.carried.CarriedStream`.
+
+    ``lengths`` are those at the beginning of the call; ``replays`` says that
+    the next call is to replay, as vLLM's do.
+    """
+
+    def __init__(
+        self,
+        stream: ParsedStream,
+        call: StreamCall,
+        state: StreamState,
+        config: str,
+        lengths: Lengths,
+        prompt_token_ids: list[int] | None,
+        replays: bool,
+    ) -> None:
+        self._stream = stream
+        self._call = call
+        self._state = state
+        self._config = config
+        self._lengths = lengths
+        self._prompt_token_ids = prompt_token_ids
+        self._replays = replays
+        # Asked only of a checkpointed state, where an empty context means that there were none so far.
+        self._logprobs_seen = bool(state.logprob_context_token_ids) and state.checkpoint is not None
+
+    def advance(self, choice: StreamChoice) -> ChoiceOutput:
+        try:
+            output = self._stream.advance(choice)
+        except RequestError:
+            raise
+        except Exception as exc:
+            # A parser fed with a client's state and a model's output may raise anything.
+            raise InvalidState("derender failed") from exc
+        self._logprobs_seen = self._logprobs_seen or choice.logprobs is not None
+        self._lengths = Lengths(self._lengths.prompt, self._lengths.output + len(choice.token_ids or ()))
+        return output
+
+    def save(self, written: Json) -> Json:
+        stream = self._stream
+        fields = {
+            "logprob_context_token_ids": stream.context,
+            "tools_streamed": stream.live.processor.tools_streamed,
+            "last_tool_call_ids": stream.call_ids,
+            "config": self._config,
+            **written,
+        }
+        context = self._call.packed_context
+        checkpoint = self._checkpoint()
+        if checkpoint is None:
+            if context is not None and self._prompt_token_ids is not None:
+                context = context_with_prompt(context, self._prompt_token_ids)
+            assert stream.history is not None
+            return {
+                **self._state.model_dump(include=VLLM_FIELDS),
+                **fields,
+                "output_token_ids": stream.history.token_ids,
+                "output_chunk_lens": stream.history.chunk_lens,
+                **({"context": context} if context is not None else {}),
+            }
+        if not self._logprobs_seen:
+            # Read only to repair logprobs, and an engine sends them with every chunk or with none.
+            fields["logprob_context_token_ids"] = []
+        # A checkpointed state goes back and forth with every token: what is at its default stays out.
+        kept = {**fields, **window_fields(stream.live.window), "context": context}
+        return {**{name: value for name, value in kept.items() if value}, "checkpoint": checkpoint}
+
+    def _checkpoint(self) -> str | None:
+        """The parser as text; None where the state must carry a replay.
+
+        Raises:
+            InvalidState: a stream that was carried by checkpoints cannot be any more.
+        """
+        if self._replays:
+            return None
+        try:
+            return write_checkpoint(self._stream.live, self._lengths, self._prompt_token_ids)
+        except CheckpointRefused as exc:
+            if self._state.checkpoint is None:
+                return None
+            raise InvalidState(f"the parser cannot be carried on from here: {exc}") from exc

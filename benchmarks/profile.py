@@ -62,6 +62,7 @@ _CHUNK = (
     ("/core/bounds", "reading and validating the request"),
     ("/handlers/body", "reading and validating the request"),
     ("/vllm/", "reading and validating the request"),
+    ("/core/choice/", "the rest of ours"),
     ("/core/derender/", "the rest of ours"),
     ("/handlers/", "the rest of ours"),
     ("/mangum/", FRAMEWORK),

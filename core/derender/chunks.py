@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from core.choice.output import ChoiceOutput
 from core.derender.choices import chat_delta, completion_choice
@@ -12,8 +12,7 @@ from core.protocol import openai
 from core.protocol.engine import GenerateChunk
 
 
-@dataclass(frozen=True)
-class StreamHeader:
+class StreamHeader(NamedTuple):
     """What every chunk of a stream says of it; ``prompt_tokens`` is the caller's count."""
 
     model_name: str

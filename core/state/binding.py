@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from core.bounds import Limits, check_chunk, check_state_ids
 from core.errors import BadRequest, InvalidState
@@ -10,8 +10,7 @@ from core.protocol.openai import random_id
 from core.state.call import StreamCall
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(NamedTuple):
     """The choice and the request of a stream; ``index`` is None until a chunk has told it."""
 
     index: int | None

@@ -7,8 +7,7 @@ checked here, before anything of it is read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.bounds import check_count
 from core.model import Model
@@ -17,8 +16,7 @@ from core.protocol.engine import GenerateChunk
 from core.state.context import Context, pack_context, reduce_request, unpack_context
 
 
-@dataclass(frozen=True)
-class StreamCall:
+class StreamCall(NamedTuple):
     """A streaming call with everything that it may leave out filled in.
 
     ``request`` is the chat or completion request, as sent or as carried.

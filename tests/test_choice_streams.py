@@ -98,7 +98,7 @@ def test_binding_a_call_changes_nothing(load: Callable[..., Model]) -> None:
     body = body_of([9707])
     call = open_call(model, body, body.chat_request, is_chat=True)
     first, second = (bind(call, model.limits, is_chat=True) for _ in range(2))
-    assert first.index == second.index == 2
+    assert first.choice_index == second.choice_index == 2
     # Each draws an id: nothing was remembered, in the call or in its chunks.
     assert first.request_id != second.request_id
     assert call.chunks[0].request_id is None

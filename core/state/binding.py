@@ -11,9 +11,9 @@ from core.state.call import StreamCall
 
 
 class Binding(NamedTuple):
-    """The choice and the request of a stream; ``index`` is None until a chunk has told it."""
+    """The choice and the request of a stream; ``choice_index`` is None until a chunk has told it."""
 
-    index: int | None
+    choice_index: int | None
     request_id: str
 
 

@@ -55,7 +55,7 @@ def carry(
         BadRequest, InvalidState: as the stream does.
     """
     chunks = [writer.write(chunk, [stream.advance(choice) for choice in chunk.choices]) for chunk in call.chunks]
-    state = {**stream.save(writer.fields()), "index": binding.index, "request_id": binding.request_id}
+    state = {**stream.save(writer.fields()), "index": binding.choice_index, "request_id": binding.request_id}
     if signer is not None:
         # Signed as it will be read: through the type that checks it.
         state["signature"] = signer.sign(StreamState.model_validate(state).model_dump(exclude_defaults=True))

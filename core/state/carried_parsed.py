@@ -13,7 +13,7 @@ from core.errors import BadRequest, InvalidState, RequestError
 from core.json import Json
 from core.model import Model
 from core.parsing.chat_parser import ChatParser
-from core.parsing.checkpoint import CheckpointRefused
+from core.parsing.checkpoint import CheckpointRefused, read_prompt
 from core.parsing.live import LiveStream, replay_stream, start_stream
 from core.protocol.derender import VLLM_FIELDS, StreamState
 from core.protocol.engine import StreamChoice
@@ -56,6 +56,7 @@ def open_parsed(
     config = digest(shaping_text)
     check_fingerprint(state.config, config)
     checkpointed = state.checkpoint is not None
+    replays = not checkpointed and model.options.stream_state == "replay"
     # The checkpoint holds what the prompt decided; ids that are sent again are ignored.
     prompt_token_ids = None if checkpointed else call.prompt_token_ids
     try:
@@ -70,6 +71,9 @@ def open_parsed(
         check_stream_length(call.chunks, lengths.prompt, lengths.output, model.limits)
         if not checkpointed:
             replay_stream(live, state.output_token_ids, state.output_chunk_lens, prompt_token_ids)
+            if prompt_token_ids is not None and not replays and not _has_output(call, state):
+                # Nothing will be parsed: what the prompt decides must be in the checkpoint all the same.
+                read_prompt(live.processor, prompt_token_ids, parser.layouts)
     except RequestError:
         raise
     except Exception as exc:
@@ -84,7 +88,6 @@ def open_parsed(
         call_ids=state.last_tool_call_ids,
         history=None if checkpointed else History(list(state.output_token_ids), list(state.output_chunk_lens)),
     )
-    replays = not checkpointed and model.options.stream_state == "replay"
     return CarriedParsed(stream, call, state, config, lengths, prompt_token_ids, replays)
 
 
@@ -97,6 +100,11 @@ def _shaping(model: Model, parser: ChatParser, chat_request: Any, request: Mappi
         "tool_choice": request.get("tool_choice"),
     }
     return json_bytes(shaping, sort_keys=True)
+
+
+def _has_output(call: StreamCall, state: StreamState) -> bool:
+    """Whether the stream has any tokens, with those of this call."""
+    return bool(state.output_token_ids) or any(choice.token_ids for chunk in call.chunks for choice in chunk.choices)
 
 
 class CarriedParsed:
@@ -176,7 +184,7 @@ class CarriedParsed:
         if self._replays:
             return None
         try:
-            return write_checkpoint(self._stream.live, self._lengths, self._prompt_token_ids)
+            return write_checkpoint(self._stream.live, self._lengths)
         except CheckpointRefused as exc:
             if self._state.checkpoint is None:
                 return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.parsing.checkpoint import InvalidCheckpoint, Limits, pack, read_prompt, restore, snapshot, unpack
+from core.parsing.checkpoint import InvalidCheckpoint, Limits, pack, restore, snapshot, unpack
 from core.parsing.live import LiveStream
 
 _MAX_LENGTH = 2**32
@@ -22,15 +22,12 @@ class Lengths:
     output: int
 
 
-def write_checkpoint(live: LiveStream, lengths: Lengths, prompt_token_ids: list[int] | None) -> str:
-    """The text of a live stream between two chunks.
+def write_checkpoint(live: LiveStream, lengths: Lengths) -> str:
+    """The text of a live stream between two chunks. Changes nothing.
 
     Raises:
         CheckpointRefused: this parser cannot be carried; the caller replays.
     """
-    if lengths.output == 0 and prompt_token_ids is not None:
-        # Nothing was parsed yet: what the prompt decides must be in the checkpoint all the same.
-        read_prompt(live.processor, prompt_token_ids, live.parser.layouts)
     return pack([lengths.prompt, lengths.output, snapshot(live.processor, live.parser.layouts)])
 
 

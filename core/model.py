@@ -15,13 +15,13 @@ from core.options import CONTENT_FORMATS, ModelOptions
 from core.state.fingerprint import STATE_VERSION, fingerprint
 from core.text.stop import EosTokens
 from core.tokenizer import Tokenizer, load_tokenizer
-from core.upstream.model_view import ModelView, view_model
 from core.upstream.version import vllm_version
 
 if TYPE_CHECKING:
     from core.parsing.chat_parser import ChatParser
     from core.render.renderer import Renderer
     from core.state.signature import StateSigner
+    from core.upstream.model_view import ModelView
 
 # vLLM's fallback for a model that declares no context length.
 _DEFAULT_MODEL_LEN = 2048
@@ -34,7 +34,6 @@ class Model:
     options: ModelOptions
     origin: str
     config: ModelConfig
-    view: ModelView
     tokenizer: Tokenizer
     eos: EosTokens
     limits: Limits
@@ -68,7 +67,8 @@ class Model:
         """The rendering half, built when it is first wanted: a deployment that only derenders never loads it."""
         from core.render.renderer import build_renderer  # late: vLLM's rendering modules are slow to load
 
-        return build_renderer(self.config, self.options, self.view, self.tokenizer, self.limits, self.chat_parser)
+        view = _view(self.config, self.options, self.origin, self.limits)
+        return build_renderer(self.config, self.options, view, self.tokenizer, self.limits, self.chat_parser)
 
     def resolve_name(self, requested: str | None) -> str:
         """The model name for a response.
@@ -104,23 +104,27 @@ def load_model(files: ModelFiles, options: ModelOptions) -> Model:
         max_n_sequences=options.max_n_sequences,
         max_logprobs=options.max_logprobs,
     )
-    view = view_model(config, options.served_names[0], files.origin, limits.max_model_len)
     return Model(
         options=options,
         origin=files.origin,
         config=config,
-        view=view,
         tokenizer=tokenizer,
         eos=_eos_tokens(config, tokenizer),
         limits=limits,
-        chat_parser=_chat_parser(config, view, tokenizer, options),
+        chat_parser=_chat_parser(config, tokenizer, options, files.origin, limits),
         signer=_signer(options),
         files=files,
     )
 
 
+def _view(config: ModelConfig, options: ModelOptions, origin: str, limits: Limits) -> ModelView:
+    from core.upstream.model_view import view_model  # late: a deployment that only decodes shows vLLM nothing
+
+    return view_model(config, options.served_names[0], origin, limits.max_model_len)
+
+
 def _chat_parser(
-    config: ModelConfig, view: ModelView, tokenizer: Tokenizer, options: ModelOptions
+    config: ModelConfig, tokenizer: Tokenizer, options: ModelOptions, origin: str, limits: Limits
 ) -> ChatParser | None:
     # A harmony model is always parsed; no other one is unless a parser is named.
     if not config.is_harmony and not options.tool_call_parser and not options.reasoning_parser:
@@ -128,6 +132,7 @@ def _chat_parser(
     # Late: vLLM's parser modules are a good part of a cold start, and only a deployment that parses pays for them.
     from core.parsing.chat_parser import load_chat_parser
 
+    view = _view(config, options, origin, limits)
     return load_chat_parser(config.is_harmony, view, tokenizer, options)
 
 

@@ -8,6 +8,7 @@ answer's size is bounded whatever the request's.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -23,13 +24,6 @@ _MAX_INPUT = 200
 _MAX_LINE = 1000
 _CUT = "...[truncated]"
 _BRACKETS = frozenset("[](){}")
-# Parts of a location that name a branch of a union, not a field: Python's types, and pydantic's compound schemas.
-_BRANCHES = frozenset(
-    {"str", "int", "float", "bool", "bytes", "bytearray", "complex"}
-    | {"list", "tuple", "dict", "set", "frozenset", "none", "nonetype"}
-    | {"chain", "default", "nullable", "union", "call", "arguments", "callable"}
-    | {kind for kind in get_args(CoreSchemaType) if kind.startswith("function-") or "-or-" in kind or "is-" in kind}
-)
 
 
 def schema_error(exc: ValidationError, place: str = BODY) -> SchemaError:
@@ -81,4 +75,16 @@ def _line(error: Any, place: str) -> str:
 
 def _place(place: str, location: Iterable[int | str]) -> str:
     parts = [str(part) for part in location]
-    return ".".join([place, *(p for p in parts if p.lower() not in _BRANCHES and _BRACKETS.isdisjoint(p))])
+    return ".".join([place, *(p for p in parts if p.lower() not in _branches() and _BRACKETS.isdisjoint(p))])
+
+
+@cache
+def _branches() -> frozenset[str]:
+    """The parts of a location that name a branch of a union: Python's types and pydantic's compound schemas."""
+    kinds = get_args(CoreSchemaType)
+    return frozenset(
+        {"str", "int", "float", "bool", "bytes", "bytearray", "complex"}
+        | {"list", "tuple", "dict", "set", "frozenset", "none", "nonetype"}
+        | {"chain", "default", "nullable", "union", "call", "arguments", "callable"}
+        | {kind for kind in kinds if kind.startswith("function-") or "-or-" in kind or "is-" in kind}
+    )

@@ -1,4 +1,4 @@
-"""The one tokenizer of a process: what rendering, decoding and vLLM's parsers see.
+"""The tokenizer of a model with a ``tokenizer.json``, as rendering, decoding and vLLM's parsers see it.
 
 It offers the part of the transformers interface that vLLM's parsers and
 rendering use, on the ``tokenizers`` package, without transformers. Decoding
@@ -19,12 +19,11 @@ from tokenizers import Tokenizer as RustTokenizer
 from core.errors import ConfigurationError
 from core.text.unfinished import ByteForm
 from core.tokenizer.decode_table import DecodeTable
+from core.tokenizer.named_tokens import NamedTokens
 from core.tokenizer.special_tokens import SpecialTokens
 
-_MAX_ID = 2**32 - 1
 
-
-class FastTokenizer:
+class FastTokenizer(NamedTokens):
     """A Hugging Face fast tokenizer, decode-first.
 
     Parameters
@@ -45,11 +44,8 @@ class FastTokenizer:
         The model's name or folder, for ``name_or_path``.
     """
 
-    is_fast = True
     source_file = "tokenizer.json"
     padding_side = "right"
-    # What vLLM's own loader sets on every tokenizer.
-    truncation_side = "left"
 
     def __init__(
         self,
@@ -62,6 +58,7 @@ class FastTokenizer:
         chat_template: str | dict[str, str] | None = None,
         name: str = "",
     ) -> None:
+        super().__init__(table.tokens, special.named)
         self.table = table
         self.special = special
         self._read_tokenizer_json = read_tokenizer_json
@@ -70,7 +67,6 @@ class FastTokenizer:
         self.chat_template = chat_template
         self.name_or_path = name
         self._size = table.size
-        self._tokens = table.tokens
         self._join = table.join
         self._byte_form = table.byte_form
 
@@ -78,9 +74,6 @@ class FastTokenizer:
 
     def __len__(self) -> int:
         return self._size
-
-    def __bool__(self) -> bool:
-        return True
 
     def __hash__(self) -> int:
         return id(self)
@@ -105,10 +98,6 @@ class FastTokenizer:
     def _vocab(self) -> dict[str, int]:
         return {token: i for i, token in enumerate(self._tokens) if token is not None}
 
-    def get_vocab(self) -> dict[str, int]:
-        """All tokens with their ids, added ones included. Shared: callers must not change it."""
-        return self._vocab
-
     def get_added_vocab(self) -> dict[str, int]:
         return dict(sorted(self.table.added.items(), key=lambda item: item[1]))
 
@@ -125,30 +114,6 @@ class FastTokenizer:
     def special_ids(self) -> frozenset[int]:
         """Ids that ``skip_special_tokens`` leaves out."""
         return frozenset(self.all_special_ids)
-
-    @property
-    def special_tokens_map(self) -> dict[str, str]:
-        return dict(self.special.named)
-
-    def _named_id(self, name: str) -> int | None:
-        token = self.special.named.get(name)
-        return None if token is None else self._id_of(token)
-
-    @cached_property
-    def bos_token_id(self) -> int | None:
-        return self._named_id("bos_token")
-
-    @cached_property
-    def eos_token_id(self) -> int | None:
-        return self._named_id("eos_token")
-
-    @cached_property
-    def pad_token_id(self) -> int | None:
-        return self._named_id("pad_token")
-
-    @cached_property
-    def unk_token_id(self) -> int | None:
-        return self._named_id("unk_token")
 
     @property
     def bos_token(self) -> str | None:
@@ -171,6 +136,8 @@ class FastTokenizer:
         found = self.table.added.get(token)
         return self._vocab.get(token) if found is None else found
 
+    _special_id = _id_of
+
     @property
     def space_marker(self) -> str | None:
         """The character that stands for a leading space, in SentencePiece-like vocabularies."""
@@ -187,17 +154,6 @@ class FastTokenizer:
         return self._byte_form
 
     # -- ids to text --------------------------------------------------------------------------
-
-    def id_to_token(self, token_id: int) -> str | None:
-        """The token of an id, None where there is none.
-
-        Raises:
-            OverflowError: the id does not fit 32 bits, as in the tokenizers package.
-        """
-        if 0 <= token_id < len(self._tokens):
-            return self._tokens[token_id]
-        check_id(token_id)
-        return None
 
     @overload
     def convert_ids_to_tokens(self, ids: int, skip_special_tokens: bool = False) -> str | None: ...
@@ -249,13 +205,6 @@ class FastTokenizer:
             add([entry])
         return backend
 
-    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | list[int | None] | None:
-        """Ids of tokens; an unknown one gives the unk token's id, or None without one."""
-        if isinstance(tokens, str):
-            found = self._id_of(tokens)
-            return self.unk_token_id if found is None else found
-        return [self.convert_tokens_to_ids(token) for token in tokens]  # type: ignore[misc]
-
     def encode(
         self,
         text: str,
@@ -294,15 +243,3 @@ class FastTokenizer:
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:
         return int(self.backend_tokenizer.num_special_tokens_to_add(pair))
-
-
-def check_id(token_id: int) -> None:
-    """Refuse an id that no tokenizer can hold, in the tokenizers package's words.
-
-    Raises:
-        OverflowError: below 0 or above 32 bits.
-    """
-    if token_id < 0:
-        raise OverflowError("number too small to fit in target type")
-    if token_id > _MAX_ID:
-        raise OverflowError("number too large to fit in target type")

@@ -20,9 +20,9 @@ from typing import Any, overload
 
 from core.errors import BadRequest, ConfigurationError
 from core.text.unfinished import ByteForm
-from core.tokenizer.adapter import check_id
 from core.tokenizer.mistral_chat import adjust_messages, check_conversation, check_template_options, text_message
 from core.tokenizer.mistral_grammar import MistralGrammars
+from core.tokenizer.named_tokens import NamedTokens
 from core.tokenizer.tekken import TekkenVocabulary, join_pieces, read_tekken
 from core.upstream.mistral import introduce_tokenizer
 
@@ -30,10 +30,11 @@ _FIRST_GRAMMAR_VERSION = 11
 _FIRST_EFFORT_VERSION = 15
 # Special tokens that stay in the text whatever is asked for: Mistral's parsers read them there.
 _SHOWN = ("[TOOL_CALLS]", "[ARGS]", "[THINK]", "[/THINK]")
+_NAMED = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 _LANGUAGE = re.compile("^lang:[a-z]{2}")
 
 
-class TekkenTokenizer:
+class TekkenTokenizer(NamedTokens):
     """A tekken vocabulary as core and vLLM's parsers see it.
 
     Parameters
@@ -51,14 +52,13 @@ class TekkenTokenizer:
     is_tekken = True
 
     source_file = "tekken.json"
-    is_fast = True
-    # What vLLM's own loader sets on every tokenizer.
-    truncation_side = "left"
     space_marker: str | None = None
     joins_exactly = True
     byte_form = ByteForm.JOINED
 
     def __init__(self, vocabulary: TekkenVocabulary, read_tekken_json: Callable[[], bytes], *, name: str = "") -> None:
+        special_ids = {text: i for i, text in enumerate(vocabulary.special)}
+        super().__init__(vocabulary.pieces, {name: text for name, text in _NAMED.items() if text in special_ids})
         self.version = vocabulary.version
         self.name_or_path = name
         # A tekken model has no jinja template and no tokenizer_config.json: mistral-common renders its chats.
@@ -67,16 +67,13 @@ class TekkenTokenizer:
         self._read_tekken_json = read_tekken_json
         self._pieces = vocabulary.pieces
         self._special = vocabulary.special
-        self._special_ids = {text: i for i, text in enumerate(self._special)}
+        self._special_ids = special_ids
         self._hidden = frozenset(self._special).difference(_SHOWN)
 
     # -- vocabulary ---------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._pieces)
-
-    def __bool__(self) -> bool:
-        return True
 
     @property
     def vocab_size(self) -> int:
@@ -102,10 +99,6 @@ class TekkenTokenizer:
         lowest = {text: i for i, text in reversed(list(enumerate(self.vocab)))}
         return dict(sorted(lowest.items(), key=lambda item: item[1]))
 
-    def get_vocab(self) -> dict[str, int]:
-        """The texts of all tokens, with the lowest id of each. Shared: callers must not change it."""
-        return self._vocab
-
     def get_added_vocab(self) -> dict[str, int]:
         return {}
 
@@ -122,39 +115,7 @@ class TekkenTokenizer:
         """Ids that ``skip_special_tokens`` leaves out."""
         return frozenset(self._special_ids[text] for text in self._hidden)
 
-    @property
-    def special_tokens_map(self) -> dict[str, str]:
-        named = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
-        return {name: text for name, text in named.items() if text in self._special_ids}
-
-    @property
-    def bos_token_id(self) -> int | None:
-        return self._special_ids.get("<s>")
-
-    @property
-    def eos_token_id(self) -> int | None:
-        return self._special_ids.get("</s>")
-
-    @property
-    def pad_token_id(self) -> int | None:
-        return self._special_ids.get("<pad>")
-
-    @property
-    def unk_token_id(self) -> int | None:
-        return self._special_ids.get("<unk>")
-
     # -- ids to text --------------------------------------------------------------------------
-
-    def id_to_token(self, token_id: int) -> str | None:
-        """The piece of an id (see ``core.tokenizer.tekken``), None where there is none.
-
-        Raises:
-            OverflowError: the id does not fit 32 bits, as for every other tokenizer.
-        """
-        if 0 <= token_id < len(self._pieces):
-            return self._pieces[token_id]
-        check_id(token_id)
-        return None
 
     @overload
     def convert_ids_to_tokens(self, ids: int, skip_special_tokens: bool = False) -> str | None: ...
@@ -203,12 +164,12 @@ class TekkenTokenizer:
     def _text_ids(self) -> dict[str, int]:
         return {self._pieces[i]: i for i in range(len(self._special), len(self._pieces))}
 
-    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | list[int | None] | None:
-        """Ids of tokens; an unknown one gives the unk token's id."""
-        if not isinstance(tokens, str):
-            return [self.convert_tokens_to_ids(token) for token in tokens]  # type: ignore[misc]
-        found = self._text_ids.get(tokens)
-        return self._special_ids.get(tokens, self.unk_token_id) if found is None else found
+    def _id_of(self, token: str) -> int | None:
+        found = self._text_ids.get(token)
+        return self._special_ids.get(token) if found is None else found
+
+    def _special_id(self, token: str) -> int | None:
+        return self._special_ids.get(token)
 
     @cached_property
     def mistral(self) -> Any:

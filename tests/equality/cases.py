@@ -95,7 +95,7 @@ class Models:
             return base
         view = view_model(config, "m", base.origin, base.limits.max_model_len)
         parser = load_chat_parser(config.is_harmony, view, base.tokenizer, options)
-        return replace(base, options=options, config=config, view=view, chat_parser=parser)
+        return replace(base, options=options, config=config, chat_parser=parser)
 
 
 def cases(model: Model, pair: Pair, folder: str) -> Iterator[Case]:

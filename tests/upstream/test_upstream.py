@@ -11,12 +11,18 @@ import pytest
 from core.bundle.folder import FolderFiles
 from core.model import Model, load_model
 from core.options import ModelOptions
+from core.protocol.engine import GenerateChunk
 from core.relay.request import open_chat, open_completion
+from core.relay.stream import open_stream
+from core.relay.whole import WholeAnswer
 from core.render.chat import render_chat
 from core.upstream.requests import chat_type, completion_type
 from core.upstream.version import installed_version, vllm_version
 
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
+CHUNK = GenerateChunk.model_validate(
+    {"request_id": "r", "choices": [{"index": 0, "token_ids": [9707, 0], "finish_reason": "stop"}]}
+)
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
@@ -86,10 +92,18 @@ def test_the_relay_validates_a_request_once(
 
     for kind in (chat_type(), completion_type()):
         count(kind)
-    body = {**HELLO, "max_tokens": 4, "stream": stream}
-    opened = open_chat(model, body)
-    assert opened.prompts[0]["stream"]
-    open_completion(model, {"prompt": "Hello", "max_tokens": 4, "logprobs": 1, "stream": stream})
+    completion = {"prompt": "Hello", "max_tokens": 4, "logprobs": 1}
+    for opened in (
+        open_chat(model, {**HELLO, "max_tokens": 4, "stream": stream}),
+        open_completion(model, {**completion, "stream": stream}),
+    ):
+        if stream:
+            written = open_stream(opened)
+            assert [*written.begin(), *written.advance(0, CHUNK), *written.end()]
+        else:
+            whole = WholeAnswer(opened)
+            whole.add(0, CHUNK)
+            assert whole.end()["choices"]
     assert seen == ["ChatCompletionRequest", "CompletionRequest"]
 
 

@@ -113,4 +113,4 @@ def completion_prompts(renderer: Renderer, request: Any, prompt: Any) -> list[Pr
         if params.needs_detokenization:
             tokenizer.decode(ids.token_ids)  # an echo needs the text: ids that no tokenizer can hold are refused
         checked.append(ids)
-    return [one if isinstance(one, Prompt) else tokenize_text(tokenizer, one, params) for one in checked]
+    return [one if isinstance(one, Prompt) else tokenize_text(renderer, one, params) for one in checked]

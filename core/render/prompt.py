@@ -12,6 +12,7 @@ from typing import Any
 
 from core.errors import BadRequest
 from core.render.conversation import Conversation
+from core.render.length import check_length
 from core.render.renderer import Renderer
 from core.render.writing import write_conversation
 from core.tokenizer import Tokenizer
@@ -61,7 +62,7 @@ def encode_conversation(renderer: Renderer, conversation: Conversation) -> Promp
         return Prompt(token_ids)
     written = write_conversation(renderer, conversation)
     if isinstance(written, str):
-        return tokenize_text(tokenizer, check_text(tokenizer, written, params), params)
+        return tokenize_text(renderer, check_text(tokenizer, written, params), params)
     return check_ids(tokenizer, written, params)
 
 
@@ -89,12 +90,15 @@ def check_text(tokenizer: Tokenizer, text: str, params: Any) -> CheckedText:
     return CheckedText(kept, len(text) - len(kept) if params.truncation_side == "left" else 0)
 
 
-def tokenize_text(tokenizer: Tokenizer, checked: CheckedText, params: Any) -> Prompt:
+def tokenize_text(renderer: Renderer, checked: CheckedText, params: Any) -> Prompt:
     """The prompt of a text.
 
     Raises:
         VLLMValidationError: more tokens than the context length.
+        BadRequest: so many more that it is not tokenized to count them.
     """
+    tokenizer = renderer.tokenizer
+    check_length(tokenizer, checked.text, renderer.limits.max_model_len)
     wanted = bool(params.return_token_offsets)
     token_ids, offsets = tokenizer.encode_prompt(checked.text, **params.get_encode_kwargs(), offsets=wanted)
     if offsets is None:

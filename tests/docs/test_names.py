@@ -186,7 +186,8 @@ def check_python(arguments: list[str], place: str) -> None:
                 assert name.startswith("-") or name == "NAME" or (ROOT / "benchmarks" / f"{name}.py").is_file(), place
             check_options(arguments[:2], [word for word in arguments if word.startswith("--")], place)
         else:
-            check_options(arguments[:2], arguments[2:], place)
+            own = 3 if is_subcommand(arguments) else 2
+            check_options(arguments[:own], arguments[own:], place)
     else:
         check_options(arguments[:1], arguments[1:], place)
 
@@ -224,6 +225,14 @@ def help_of(*command: str) -> str:
     )
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stdout
+
+
+def is_subcommand(arguments: list[str]) -> bool:
+    """Whether the word after the module has a help of its own; argparse lists these in braces."""
+    if len(arguments) < 3 or not arguments[2].isalpha():
+        return False
+    listed = re.search(r"\{([\w,]+)\}", help_of(*arguments[:2]))
+    return listed is not None and arguments[2] in listed[1].split(",")
 
 
 def check_options(command: list[str], arguments: list[str], place: str) -> None:

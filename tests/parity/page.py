@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -40,11 +39,9 @@ parsers need what no model folder here has; their refusals are compared.
 def text(rows: Sequence[parsers.Row], tallies: Sequence[servers.Tally], cases: int) -> str:
     """The page; ``cases`` is the number of parser cases."""
     ours = [tally for tally in tallies if tally.side == "ours"]
-    requirement = (ROOT / "requirements" / "vllm.txt").read_text(encoding="utf-8")
-    found = re.search(r"vllm==([\w.]+)", requirement)
     return _PAGE.format(
         date=datetime.now(UTC).date(),
-        vllm=found[1] if found else version("vllm"),
+        vllm=version("vllm").partition("+")[0],
         python=platform.python_version(),
         cases=cases,
         recorded=sum(tally.cases for tally in ours),

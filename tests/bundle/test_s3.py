@@ -17,12 +17,11 @@ from core.bundle.folder import FolderFiles
 from core.bundle.manifest import MANIFEST_NAME, Manifest, dump_manifest, entry_of
 from core.bundle.s3 import Clock, FetchLimits, S3Address, S3Files, parse_address, upload
 from core.errors import ConfigurationError, Unavailable
-from core.model import load_model
-from core.options import ModelOptions
 from handlers.commands.command_line import main
 from handlers.loading import ModelLoader
 from handlers.settings import Settings
 from tests.support.faulty_s3 import CREDENTIALS, Fault, FaultyS3, faulty_s3
+from tests.support.models import load
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.xdist_group("s3")
@@ -362,7 +361,7 @@ def test_bundle_writes_to_s3_and_the_loader_serves_it(
     assert decoding.tokenizer.decode([9707, 1879]) == "Hello world"
     assert not any("/tokenizer.json" in request for request in server.requests)
     assert ModelLoader(Settings(model=url)).get().tokenizer.encode("Hello world") == [9707, 1879]
-    folder = load_model(FolderFiles(models_dir / "qwen3"), ModelOptions(served_names=("m",)))
+    folder = load(models_dir / "qwen3", served_names=("m",))
     assert decoding.stream_config == folder.stream_config, "a stream may move between the two"
 
 

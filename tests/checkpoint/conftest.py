@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from core.bundle.folder import FolderFiles
-from core.tokenizer import Tokenizer, load_tokenizer
+from core.tokenizer import Tokenizer
 from tests.checkpoint import formats
 from tests.checkpoint.setups import Deployments
+from tests.support.models import tokenizer_in
 
 RUNS = int(os.environ.get("CHECKPOINT_RUNS", "1"))
 
@@ -29,7 +29,7 @@ def deployments(models_dir: Path) -> Deployments:
 
     @cache
     def load(model: str, templated: bool) -> Tokenizer:
-        tokenizer = load_tokenizer(FolderFiles(models_dir / model))
+        tokenizer = tokenizer_in(models_dir / model)
         if templated:
             tokenizer.init_kwargs["response_template"] = formats.RESPONSE_TEMPLATE
         return tokenizer

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from core.bundle.folder import FolderFiles
 from core.derender.stream import derender_chat_stream
 from core.errors import BadRequest, InvalidState
-from core.model import Model, load_model
-from core.options import ModelOptions
+from core.model import Model
 from core.protocol.derender import DerenderChatStreamRequest
 from core.tokenizer import Tokenizer
+from tests.support.models import load
 
 Json = dict[str, Any]
 KEY = "k" * 32
@@ -28,14 +27,14 @@ PROMPT = [151644, 872, 198, 6023, 151645, 198, 151644, 77091, 198]
 
 @pytest.fixture(scope="session")
 def parsed(models_dir: Path) -> Callable[..., Model]:
-    def load(stream_state: str = "checkpoint", **changes: Any) -> Model:
+    def make(stream_state: str = "checkpoint", **changes: Any) -> Model:
         options = {
             "tool_call_parser": "hermes", "reasoning_parser": "qwen3", "enable_auto_tool_choice": True, "state_keys": (KEY,),
             **changes,
         }  # fmt: skip
-        return load_model(FolderFiles(models_dir / "qwen3"), ModelOptions(("m",), stream_state=stream_state, **options))
+        return load(models_dir / "qwen3", served_names=("m",), stream_state=stream_state, **options)
 
-    return load
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from core.bundle.folder import FolderFiles
-from core.model import Model, load_model
+from core.model import Model
 from core.options import ModelOptions
 from core.parsing.chat_parser import load_chat_parser
 from core.upstream.model_view import view_model
@@ -20,6 +19,7 @@ from tests.checkpoint.setups import is_harmony
 from tests.equality.outputs import Pair, outputs, request
 from tests.equality.wire import Case
 from tests.slice.parity.inputs import OUTPUTS as RECORDED
+from tests.support.models import load
 
 # These read their format from the tokenizer's configuration.
 TEMPLATED = frozenset({"hf", "beam"})
@@ -71,7 +71,7 @@ class Models:
         return made
 
     def _base(self, name: str) -> Model:
-        return load_model(FolderFiles(self.folder(name)), ModelOptions(("m",)))
+        return load(self.folder(name), served_names=("m",))
 
     def deployment(self, pair: Pair, folder: str, parser_step: str = "chunk") -> Model:
         """The model of a pair, as ``load_model`` gives it, with the tokenizer of the folder's other pairs.

@@ -19,6 +19,7 @@ from infra.package.functions import FUNCTIONS
 from infra.package.target import Target
 from tests.support.faulty_s3 import CREDENTIALS, Fault, faulty_s3
 from tests.support.gateway import event, recorded_event
+from tests.support.models import tokenizer_in
 
 Start = Callable[..., Emulator]
 Invoke = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -38,10 +39,8 @@ def lines_of(log: Path) -> list[dict[str, Any]]:
 
 
 def test_a_stream_of_a_thousand_chunks(start: Start, models_dir: Path) -> None:
-    from core.bundle.folder import FolderFiles
-    from core.tokenizer import load_tokenizer
 
-    encode = load_tokenizer(FolderFiles(models_dir / "qwen3")).encode
+    encode = tokenizer_in(models_dir / "qwen3").encode
     thought = "One thing after another. " * 60
     text = "word " * 300
     call = '<tool_call>\n{"name": "f", "arguments": {"text": "' + "many words " * 200 + '"}}\n</tool_call>'

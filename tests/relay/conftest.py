@@ -11,14 +11,14 @@ from typing import Any
 import openai
 import pytest
 
-from core.bundle.folder import FolderFiles
-from core.tokenizer import Tokenizer, load_tokenizer
+from core.tokenizer import Tokenizer
 from handlers.server import server_app
 from handlers.settings import Settings
 from tests.engine.generation import Engine
 from tests.engine.model import Model as EngineModel
 from tests.engine.script import DEFAULT_SCRIPT, Script
 from tests.engine.server import create_app as create_engine_app
+from tests.support.models import tokenizer_in
 from tests.support.serving import serving
 
 MODEL = "qwen3"
@@ -77,7 +77,7 @@ def engine_model(models_dir: Path) -> EngineModel:
 
 @pytest.fixture(scope="session")
 def tokenizer(models_dir: Path) -> Tokenizer:
-    return load_tokenizer(FolderFiles(models_dir / MODEL))
+    return tokenizer_in(models_dir / MODEL)
 
 
 @pytest.fixture(scope="session")

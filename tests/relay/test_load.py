@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.relay.conftest import COUNTING, MODEL, PARSERS
-from tests.support.servers import free_port, running
+from tests.relay.conftest import COUNTING, MODEL
+from tests.support.processes import engine, observed_process, process, service
 
 STREAMS, TOKENS = 64, 500
-
-
-@contextmanager
-def process(*command: str) -> Iterator[tuple[str, int]]:
-    """A server as a process of its own; its address and process id."""
-    port = free_port()
-    with running([sys.executable, *command, "--port", str(port)], port) as started:
-        yield f"http://127.0.0.1:{port}", started.pid
 
 
 @pytest.fixture(scope="module")
 def served(models_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
     script = tmp_path_factory.mktemp("load") / "script.json"
     script.write_text(json.dumps({"rules": [{"match": "", "answer": f"<think>\n{COUNTING}"}]}))
-    folder = str(models_dir / MODEL)
-    flags = [f"--{name.replace('_', '-')}" for name in PARSERS]
-    engine = ["examples/scripted_engine.py", "--model", folder, "--script", str(script), "--tokens-only"]
-    with process(*engine, "--served-model-name", MODEL) as (engine_url, _):
-        relay = ["-m", "handlers.commands", "serve", folder, "--served-model-name", MODEL, "--engine-url", engine_url]
-        with process(*relay, flags[0], "hermes", flags[1], "qwen3", flags[2]) as running:
-            yield running
+    named = ["--served-model-name", MODEL]
+    with (
+        process(*engine(models_dir / MODEL, "--script", str(script), "--tokens-only", *named)) as engine_url,
+        observed_process(*service(models_dir / MODEL, "--engine-url", engine_url, *named)) as relay,
+    ):
+        yield relay
 
 
 def resident(pid: int, field: str = "VmRSS") -> int:

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.bundle.folder import FolderFiles
-from core.tokenizer import Tokenizer, load_tokenizer
+from core.tokenizer import Tokenizer
 from tests.golden.application import InProcess, make_app
 from tests.golden.corpus import Json, Server, server_key
 from tests.golden.replay import JSON_HEADERS
+from tests.support.models import tokenizer_in
 from tests.support.streams import Choice, join
 
 CHAT = "/v1/chat/completions/derender"
@@ -235,7 +235,7 @@ class Services:
                 self._stop(next(iter(self._running)))
             application = InProcess(make_app(server, self._models_dir))
             if model not in self._tokenizers:
-                self._tokenizers[model] = load_tokenizer(FolderFiles(self._models_dir / model))
+                self._tokenizers[model] = tokenizer_in(self._models_dir / model)
             self._running[key] = application, Service(application, model, self._tokenizers[model])
         self._running[key] = self._running.pop(key)
         return self._running[key][1]

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from core.bundle.folder import FolderFiles
 from core.derender.stream import derender_chat_stream
 from core.errors import InvalidState
-from core.model import Model, load_model
-from core.options import ModelOptions
+from core.model import Model
 from core.protocol.derender import DerenderChatStreamRequest
+from tests.support.models import load
 
 A, B = "a" * 64, "b" * 64
 TEXT = [40, 1079, 19771, 13, 151645]
@@ -26,7 +25,7 @@ STEPS = [([A], [A, B]), ([A, B], [B, A]), ([B, A], [B])]
 
 def version(folder: Path, *keys: str, **options: Any) -> Model:
     settings = {"tool_call_parser": "hermes", "reasoning_parser": "qwen3", "enable_auto_tool_choice": True, **options}
-    return load_model(FolderFiles(folder / "qwen3"), ModelOptions(served_names=("m",), state_keys=keys, **settings))
+    return load(folder / "qwen3", served_names=("m",), state_keys=keys, **settings)
 
 
 def stream(*versions: Model) -> str:

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from core.bundle.folder import FolderFiles
 from core.derender.stream import derender_chat_stream, derender_completion_stream
 from core.errors import ConfigurationError, InvalidState, RequestError
-from core.model import Model, load_model
-from core.options import ModelOptions
+from core.model import Model
 from core.protocol.derender import DerenderChatStreamRequest, DerenderCompletionStreamRequest
 from core.state.context import Context, pack_context, reduce_request, unpack_context
 from core.state.signature import StateSigner
+from tests.support.models import load
 
 KEY, OTHER = "k" * 32, "o" * 32
 Json = dict[str, Any]
@@ -27,11 +26,10 @@ IDS = [9707, 11, 1879, 0, 220, 16, 17]
 
 @pytest.fixture(scope="session")
 def plain(models_dir: Path) -> Callable[..., Model]:
-    def load(*keys: str, required: bool = True) -> Model:
-        options = ModelOptions(served_names=("qwen3",), state_keys=keys, state_signature_required=required)
-        return load_model(FolderFiles(models_dir / "qwen3"), options)
+    def make(*keys: str, required: bool = True) -> Model:
+        return load(models_dir / "qwen3", state_keys=keys, state_signature_required=required)
 
-    return load
+    return make
 
 
 def chunk(ids: list[int], index: int = 0, request_id: str = "r", finish: str | None = None) -> Json:

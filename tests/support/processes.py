@@ -1,4 +1,4 @@
-"""Servers as child processes on loopback."""
+"""The service and the scripted engine as child processes on loopback."""
 
 from __future__ import annotations
 
@@ -15,9 +15,16 @@ ROOT = Path(__file__).parents[2]
 @contextmanager
 def process(*command: str) -> Iterator[str]:
     """A server, given its port as the last argument, until the block ends: its base address."""
+    with observed_process(*command) as (url, _):
+        yield url
+
+
+@contextmanager
+def observed_process(*command: str) -> Iterator[tuple[str, int]]:
+    """The same, and the process's id."""
     port = free_port()
-    with running([sys.executable, *command, "--port", str(port)], port):
-        yield f"http://127.0.0.1:{port}"
+    with running([sys.executable, *command, "--port", str(port)], port) as started:
+        yield f"http://127.0.0.1:{port}", started.pid
 
 
 def service(model: Path, *options: str) -> list[str]:

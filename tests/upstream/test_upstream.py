@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.bundle.folder import FolderFiles
-from core.model import Model, load_model
-from core.options import ModelOptions
+from core.model import Model
 from core.protocol.engine import GenerateChunk
 from core.relay.request import open_chat, open_completion
 from core.relay.stream import open_stream
@@ -18,6 +16,7 @@ from core.relay.whole import WholeAnswer
 from core.render.chat import render_chat
 from core.upstream.requests import chat_type, completion_type
 from core.upstream.version import installed_version, vllm_version
+from tests.support.models import load
 
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
 CHUNK = GenerateChunk.model_validate(
@@ -28,11 +27,11 @@ HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
 
 @pytest.fixture(scope="module")
 def model_of(models_dir: Path) -> Callable[..., Model]:
-    def load(name: str, **options: Any) -> Model:
+    def make(name: str, **options: Any) -> Model:
         fixed = {"enable_auto_tool_choice": True, "system_start_date": "2031-01-15"}
-        return load_model(FolderFiles(models_dir / name), ModelOptions(("m",), **{**fixed, **options}))
+        return load(models_dir / name, served_names=("m",), **{**fixed, **options})
 
-    return load
+    return make
 
 
 def test_the_version_that_is_told_is_the_one_that_is_installed() -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from core.bundle.folder import FolderFiles
-from core.tokenizer import load_tokenizer
 from core.tokenizer.mistral import TekkenTokenizer
+from tests.support.models import tokenizer_in
 from tests.tokenizer.tekken.vocabularies import folder_name, make_folders
 
 
@@ -26,7 +25,7 @@ def tekken_of(tekken_dir: Path) -> Callable[[str], TekkenTokenizer]:
 
     @cache
     def load(version: str) -> TekkenTokenizer:
-        tokenizer = load_tokenizer(FolderFiles(tekken_dir / folder_name(version)))
+        tokenizer = tokenizer_in(tekken_dir / folder_name(version))
         assert isinstance(tokenizer, TekkenTokenizer)
         return tokenizer
 

@@ -19,6 +19,8 @@ class ModelOptions:
     ``parser_step`` says how a streamed chunk of several tokens goes through a
     parser: "chunk" for all at once, as vLLM does it, "token" for one by one,
     which is how parsers lose least.
+    ``parser_budget`` is the CPU time in seconds that the parsers of one derender
+    call may take, 0 for any.
     ``tokenizer_mode`` is vLLM's: "hf", "mistral" or "auto".
     ``one_shot_prompt`` says whose prompt ids tell a one-shot parser where the
     output begins: "response" for those in the engine's answer only, as vLLM
@@ -46,3 +48,4 @@ class ModelOptions:
     one_shot_prompt: str = "response"
     tokenizer_mode: str = "auto"
     parser_step: str = "chunk"
+    parser_budget: float = 10.0

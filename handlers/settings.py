@@ -46,7 +46,7 @@ class Settings:
     it holds a newline or a template tag, the template itself. ``state_key``
     lists the keys that sign stream states: the first signs, all are accepted;
     with ``state_signature`` "optional" an unsigned state is accepted too.
-    ``one_shot_prompt``, ``parser_step`` and ``tokenizer_mode`` are described with ``ModelOptions``.
+    ``one_shot_prompt``, ``parser_step``, ``parser_budget`` and ``tokenizer_mode`` are described with ``ModelOptions``.
     ``max_response_bytes`` is what a Lambda function may answer, None for no
     limit; ``request_log`` says which requests get a line in the log.
     ``engine_url`` lists the token engines of the relay, in the order in which
@@ -77,6 +77,7 @@ class Settings:
     state_signature: str = "required"
     one_shot_prompt: str = "response"
     parser_step: str = "chunk"
+    parser_budget: float = 10.0
     tokenizer_mode: str = "auto"
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     max_response_bytes: int | None = None
@@ -109,6 +110,8 @@ class Settings:
             raise ConfigurationError(
                 f"{PREFIX}ENGINE_TIMEOUT must be a number of seconds above 0, not {self.engine_timeout}"
             )
+        if not 0 <= self.parser_budget < float("inf"):
+            raise ConfigurationError(f"{PREFIX}PARSER_BUDGET must be a number of seconds, not {self.parser_budget}")
         if not 0 <= self.sse_keep_alive_interval < float("inf"):
             raise ConfigurationError(
                 f"{PREFIX}SSE_KEEP_ALIVE_INTERVAL must be a number of seconds, not {self.sse_keep_alive_interval}"
@@ -146,6 +149,7 @@ class Settings:
             state_signature_required=self.state_signature == "required",
             one_shot_prompt=self.one_shot_prompt,
             parser_step=self.parser_step,
+            parser_budget=self.parser_budget,
             tokenizer_mode=self.tokenizer_mode,
         )
 
@@ -247,6 +251,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "max_response_bytes": _number,
     "engine_url": _names,
     "engine_timeout": _seconds,
+    "parser_budget": _seconds,
     "sse_keep_alive_interval": _seconds,
     "api_key": _names,
 }

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from core.errors import BadRequest
 from core.options import ModelOptions
+from core.parsing.budget import ParserBudget
 from core.parsing.checkpoint import CheckpointRefused, Layouts, Prototype
 from core.tokenizer import Tokenizer
 from core.upstream.model_view import ModelView
@@ -112,6 +113,10 @@ class ChatParser:
         """Whether the deployment has a reasoning parser, so that usage can tell reasoning tokens apart."""
         return self.parser_cls.reasoning_parser_cls is not None
 
+    def budget(self) -> ParserBudget:
+        """The CPU time of a call that begins now (``ModelOptions.parser_budget``)."""
+        return ParserBudget(self._options.parser_budget)
+
     def for_request(
         self, chat_request: Any, prompt_token_ids: Sequence[int] | None, *, count_reasoning: bool = False
     ) -> OneShotParser:
@@ -147,13 +152,16 @@ class OneShotParser:
         self._prompt_token_ids = None if prompt_token_ids is None else list(prompt_token_ids)
         self._enable_auto_tools = enable_auto_tools
         self._count_reasoning = count_reasoning
+        self._budget = parser.budget()
 
     def parse(self, text: str, token_ids: Sequence[int], finish_reason: str | None) -> ParsedMessage:
         """The message of one output, and its chat ``finish_reason``.
 
         Raises:
-            BadRequest: the parser cannot make sense of the output (vLLM answers so too).
+            BadRequest: the parser cannot make sense of the output (vLLM answers so too), or the outputs
+                before it took the time of the call.
         """
+        self._budget.check()
         try:
             live = self._parser.build(self._request)
             if self._prompt_token_ids is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from core.parsing.budget import ParserBudget
 from core.parsing.chat_parser import ChatParser
 from core.text.detokenizer import DecodeOptions, Window, detokenize, seed_window
 from core.upstream.parsers import ChatStreamProcessor
@@ -18,12 +19,16 @@ from core.upstream.parsers import ChatStreamProcessor
 
 @dataclass
 class LiveStream:
-    """A processor and its window. ``step`` changes both."""
+    """A processor and its window. ``step`` changes both, within the ``budget`` of a call.
+
+    Without one it is the engine that sets the pace, token by token.
+    """
 
     parser: ChatParser
     processor: ChatStreamProcessor
     window: Window
     decode: DecodeOptions
+    budget: ParserBudget | None = None
 
     def step(
         self,
@@ -38,6 +43,10 @@ class LiveStream:
         ``text_ids`` are the chunk's ids without a stop token; the parser is
         shown all of them, as in vLLM. ``keep`` is how many characters of their
         text count, where a stop string cuts it (None: all).
+
+        Raises:
+            BadRequest: the budget of the call, where it has one, is used up.
+            Exception: of any kind, from the parser.
         """
         by_token = self.parser.steps_by_token and bool(token_ids)
         pieces: list[tuple[Sequence[int], list[int]]] = [(text_ids, token_ids)]
@@ -46,6 +55,8 @@ class LiveStream:
             pieces = [(text_ids[place : place + 1], [token_id]) for place, token_id in enumerate(token_ids)]
         deltas = []
         for number, (shown, ids) in enumerate(pieces, 1):
+            if self.budget is not None:
+                self.budget.check()
             text, self.window = detokenize(self.parser.tokenizer, shown, self.window, self.decode)
             ends = finish_reason if number == len(pieces) else None
             result = self.processor.step(text[:keep], ids, ends, prompt_token_ids)
@@ -94,11 +105,15 @@ def _merge_functions(first: Any, more: Any) -> Any:
 
 
 def start_stream(
-    parser: ChatParser, chat_request: Any, prompt_token_ids: Sequence[int] | None, decode: DecodeOptions
+    parser: ChatParser,
+    chat_request: Any,
+    prompt_token_ids: Sequence[int] | None,
+    decode: DecodeOptions,
+    budget: ParserBudget | None = None,
 ) -> LiveStream:
     """A stream before its first chunk, its window primed with the end of the prompt."""
     window = seed_window(parser.tokenizer, prompt_token_ids, decode.skip_special)
-    return LiveStream(parser, parser.processor(chat_request), window, decode)
+    return LiveStream(parser, parser.processor(chat_request), window, decode, budget)
 
 
 def replay_stream(

@@ -48,12 +48,13 @@ def open_parsed(
     """The stream as the state left it, ready for the call's chunks. ``chat_request`` is vLLM's, validated.
 
     Raises:
-        BadRequest: the state does not add up, or the stream gets longer than the context.
+        BadRequest: the state does not add up, the stream gets longer than the context, or its replay takes too long.
     """
     assert call.request is not None
     state = call.state or StreamState()
     shaping_text = _shaping(model, parser, chat_request, call.request)
     config = digest(shaping_text)
+    budget = parser.budget()
     check_fingerprint(state.config, config)
     checkpointed = state.checkpoint is not None
     replays = not checkpointed and model.options.stream_state == "replay"
@@ -63,10 +64,10 @@ def open_parsed(
         if state.checkpoint is not None:
             # What is kept of a request between calls must stay small, whatever clients send.
             key = config if len(shaping_text) <= MAX_KEPT_BYTES else None
-            live = LiveStream(parser, parser.processor(chat_request, key), read_window(state), reader.decode)
+            live = LiveStream(parser, parser.processor(chat_request, key), read_window(state), reader.decode, budget)
             lengths = read_checkpoint(live, state.checkpoint, model.limits.max_model_len)
         else:
-            live = start_stream(parser, chat_request, prompt_token_ids, reader.decode)
+            live = start_stream(parser, chat_request, prompt_token_ids, reader.decode, budget)
             lengths = Lengths(len(prompt_token_ids or ()), len(state.output_token_ids))
         check_stream_length(call.chunks, lengths.prompt, lengths.output, model.limits)
         if not checkpointed:

@@ -27,6 +27,7 @@ _VALUES = {
     "max-logprobs": "most candidates per position (-1: any number)",
     "generation-config": "auto: the model's sampling defaults; vllm: none; or a folder",
     "max-body-bytes": "largest request body, decompressed",
+    "parser-budget": "seconds of CPU time that the parsers of one derender call may take (0: any)",
     "engine-api-key": "bearer key that the engine wants",
     "engine-model": "the name that the engines serve the model by; default: the one that a client gives",
     "engine-timeout": "seconds that an engine may be silent",

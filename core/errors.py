@@ -9,7 +9,8 @@
         ├── Unauthorized          401, "AuthenticationError": no key of the service
         ├── ModelNotFound         404, "NotFoundError"
         ├── PayloadTooLarge       413
-        └── Unavailable           503: the model is not there (yet)
+        ├── Unavailable           503: the model is not there (yet)
+        └── InternalFault         500: a fault of ours, of which the answer says nothing
 
 The statuses and type names are those of vLLM 0.33.0's ``ErrorResponse``
 (recorded in ``tests/golden``). Core raises; only ``handlers`` turns an error
@@ -98,3 +99,13 @@ class Unavailable(RequestError):
     def __init__(self, message: str, param: str | None = None, *, reason: str = "") -> None:
         super().__init__(message, param)
         self.reason = reason
+
+
+class InternalFault(RequestError):
+    """The answer to a fault of ours. It says nothing of what the request held."""
+
+    status: ClassVar[int] = 500
+    type: ClassVar[str] = "InternalServerError"
+
+    def __init__(self) -> None:
+        super().__init__("Internal server error")

@@ -17,12 +17,13 @@ from typing import Any
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
-from core.errors import RequestError, Unavailable
+from core.dialects.error_shape import VLLM_ERRORS, ErrorShape
+from core.errors import InternalFault, RequestError, Unavailable
 from core.upstream.version import vllm_version
 from handlers.body import read_body
 from handlers.loading import ModelLoader
 from handlers.logs import RequestLog, write_fault, write_line
-from handlers.responses import error_response, internal_error, json_response
+from handlers.responses import error_response, json_response
 from handlers.routing import Route, Router
 from handlers.settings import Settings
 from handlers.sse import EventStream
@@ -33,7 +34,7 @@ class _Application(FastAPI):
         super().__init__(
             title="derender", version=vllm_version(), docs_url=None, redoc_url=None, lifespan=_closing(routers)
         )
-        self._post_routes = [route for router in routers for route in router.routes]
+        self._post_routes = list({route.path: route for router in routers for route in router.routes}.values())
 
     def openapi(self) -> dict[str, Any]:
         from handlers.openapi import openapi_document  # only a reader of the document pays for it
@@ -56,14 +57,19 @@ def create_app(settings: Settings, *routers: Router) -> FastAPI:
     app = _Application(routers)
     app.state.request_log = log
     app.state.loader = loader
+    shapes: dict[str, ErrorShape] = {}
     for router in routers:
         for route in router.routes:
+            if route.path in shapes:
+                continue  # two routers may share a route
             handle = _handler(route, loader, settings.max_body_bytes)
-            app.add_api_route(route.path, _guarded(handle, route.path, log), methods=["POST"], name=route.name)
+            answer = _guarded(handle, route.path, log, route.errors)
+            app.add_api_route(route.path, answer, methods=["POST"], name=route.name)
+            shapes[route.path] = route.errors
     if settings.api_key:
-        from handlers.auth import BearerKeys  # late: only a deployment with keys
+        from handlers.auth import ServiceKeys  # late: only a deployment with keys
 
-        app.add_middleware(BearerKeys, keys=settings.api_key)
+        app.add_middleware(ServiceKeys, keys=settings.api_key, shapes=shapes)
     _add_service_routes(app, loader)
     return app
 
@@ -100,7 +106,10 @@ def _request_log(settings: Settings) -> RequestLog | None:
 
 
 def _guarded(
-    handle: Callable[[Request], Awaitable[Response]], endpoint: str, log: RequestLog | None = None
+    handle: Callable[[Request], Awaitable[Response]],
+    endpoint: str,
+    log: RequestLog | None = None,
+    errors: ErrorShape = VLLM_ERRORS,
 ) -> Callable[[Request], Awaitable[Response]]:
     """Turn what an endpoint raises into an answer, and log the request. The one place that does."""
 
@@ -111,10 +120,10 @@ def _guarded(
         except RequestError as exc:
             if isinstance(exc, Unavailable) and exc.reason:
                 write_line("ERROR", "the model is not loaded", reason=exc.reason)
-            response = error_response(exc)
+            response = error_response(exc, errors)
         except Exception as exc:
             write_fault(exc, endpoint)
-            response = internal_error()
+            response = error_response(InternalFault(), errors)
         if log is not None:
 
             def note() -> None:

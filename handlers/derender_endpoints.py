@@ -7,18 +7,11 @@ from typing import Any
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from core.derender.chat import derender_chat
-from core.derender.completions import derender_completion
-from core.derender.stream import derender_chat_stream, derender_completion_stream
+from core.dialects import DIALECTS
+from core.dialects.dialect import Dialect
 from core.errors import BadRequest
 from core.model import Model
-from core.protocol.derender import (
-    DerenderChatRequest,
-    DerenderChatStreamRequest,
-    DerenderCompletionRequest,
-    DerenderCompletionStreamRequest,
-    parse_derender,
-)
+from core.protocol.derender import OneShotBody, StreamBody, parse_derender
 from core.protocol.lists import PromptIds
 from core.protocol.schema_error import schema_error
 from handlers.metrics import Work, count
@@ -32,20 +25,24 @@ class DetokenizeRequest(BaseModel):
     tokens: PromptIds
 
 
-def chat(model: Model, body: bytes, request: Request) -> dict[str, Any]:
-    parsed = parse_derender(body, DerenderChatRequest, DerenderChatStreamRequest)
-    count(request, _work(parsed))
-    if isinstance(parsed, DerenderChatStreamRequest):
-        return derender_chat_stream(model, parsed)
-    return derender_chat(model, parsed)
+def _derender_route(dialect: Dialect) -> Route:
+    if dialect.usual:
+        dialect.derendering()  # loaded with the function, and not by its first request
 
+    def derender(model: Model, body: bytes, request: Request) -> dict[str, Any]:
+        door = dialect.derendering()
+        parsed = parse_derender(body, *door.bodies())
+        count(request, _work(parsed))
+        if isinstance(parsed, StreamBody):
+            return door.derender_stream(model, parsed)
+        return door.derender(model, parsed)
 
-def completions(model: Model, body: bytes, request: Request) -> dict[str, Any]:
-    parsed = parse_derender(body, DerenderCompletionRequest, DerenderCompletionStreamRequest)
-    count(request, _work(parsed))
-    if isinstance(parsed, DerenderCompletionStreamRequest):
-        return derender_completion_stream(model, parsed)
-    return derender_completion(model, parsed)
+    return Route(
+        f"{dialect.path}/derender",
+        f"Derender {dialect.name}",
+        json_endpoint(derender),
+        forms=lambda: dialect.derendering().bodies(),
+    )
 
 
 def detokenize(model: Model, body: bytes, request: Request) -> dict[str, Any]:
@@ -61,35 +58,19 @@ def detokenize(model: Model, body: bytes, request: Request) -> dict[str, Any]:
         raise BadRequest(str(exc), "tokens") from exc
 
 
-def _work(
-    parsed: DerenderChatRequest
-    | DerenderChatStreamRequest
-    | DerenderCompletionRequest
-    | DerenderCompletionStreamRequest,
-) -> Work:
+def _work(parsed: OneShotBody | StreamBody) -> Work:
     """The token ids that a body holds of an engine's output."""
-    if isinstance(parsed, DerenderChatStreamRequest | DerenderCompletionStreamRequest):
+    if isinstance(parsed, StreamBody):
         chunks = parsed.chunks
         ids = sum(len(choice.token_ids or ()) for chunk in chunks for choice in chunk.choices)
         return Work(completion_tokens=ids, chunks=len(chunks))
-    responses = [parsed.generate_response] if isinstance(parsed, DerenderChatRequest) else parsed.generate_responses
-    return Work(completion_tokens=sum(len(choice.token_ids or ()) for answer in responses for choice in answer.choices))
+    choices = [choice for answer in parsed.answers for choice in answer.choices]
+    return Work(completion_tokens=sum(len(choice.token_ids or ()) for choice in choices))
 
 
 DERENDER = Router(
     routes=(
-        Route(
-            "/v1/chat/completions/derender",
-            "Derender chat",
-            json_endpoint(chat),
-            forms=lambda: (DerenderChatRequest, DerenderChatStreamRequest),
-        ),
-        Route(
-            "/v1/completions/derender",
-            "Derender completions",
-            json_endpoint(completions),
-            forms=lambda: (DerenderCompletionRequest, DerenderCompletionStreamRequest),
-        ),
+        *map(_derender_route, DIALECTS),
         Route("/detokenize", "Detokenize", json_endpoint(detokenize), forms=lambda: (DetokenizeRequest,)),
     ),
     encodes=False,

@@ -20,22 +20,6 @@ from handlers.routing import Route
 _REFS = "#/components/schemas/{model}"
 _JSON = "application/json"
 
-_ERROR = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["message", "type", "param", "code"],
-            "properties": {
-                "message": {"type": "string"},
-                "type": {"type": "string"},
-                "param": {"type": ["string", "null"]},
-                "code": {"type": "integer"},
-            },
-        }
-    },
-}
 _ERRORS = {
     "400": "The body is not JSON, not of this form, or refused.",
     "404": "The model is not served here.",
@@ -49,18 +33,18 @@ def openapi_document(app: FastAPI, routes: Iterable[Route]) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes)
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        schemas["ErrorResponse"] = _ERROR
         for route in routes:
             operation = document["paths"][route.path]["post"]
             schema = _body_schema(route, schemas)
             operation["requestBody"] = {"required": True, "content": {_JSON: {"schema": schema}}}
-            operation["responses"].update(_error_responses())
+            schemas[route.errors.name] = route.errors.schema
+            operation["responses"].update(_error_responses(route.errors.name))
         app.openapi_schema = document
     return app.openapi_schema
 
 
-def _error_responses() -> dict[str, Any]:
-    content = {_JSON: {"schema": {"$ref": "#/components/schemas/ErrorResponse"}}}
+def _error_responses(name: str) -> dict[str, Any]:
+    content = {_JSON: {"schema": {"$ref": _REFS.format(model=name)}}}
     return {status: {"description": text, "content": content} for status, text in _ERRORS.items()}
 
 

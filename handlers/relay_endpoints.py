@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from core.dialects import DIALECTS
+from core.dialects.dialect import Dialect
 from core.model import Model
 from core.protocol.body import decode_body
 from core.protocol.engine import GenerateChunk, GenerateResponse
+from core.relay.answer import AnswerStream
 from core.relay.errors import UnreadableOutput
-from core.relay.request import RelayRequest, open_chat, open_completion
-from core.relay.stream import open_stream
+from core.relay.request import RelayRequest
 from core.relay.whole import WholeAnswer
+from handlers.counting import count_routes
 from handlers.engine_client import EngineClient
 from handlers.logs import write_fault
 from handlers.metrics import Work, count
-from handlers.request_forms import chat_forms, completion_forms
 from handlers.responses import json_response
 from handlers.routing import Route, Router
 from handlers.settings import Settings
-from handlers.sse import DONE, event, respond, unless_gone
+from handlers.sse import StreamForm, respond, unless_gone
 
 Batches = AsyncGenerator[tuple[int, list[GenerateChunk]], None]
-Open = Callable[[Model, Any, str | None], RelayRequest]
 _REQUEST_ID = "x-request-id"
 # Parsing a chunk takes some 0.1 ms: other streams get their turn after so many.
 _CHUNKS_PER_TURN = 16
@@ -58,37 +59,38 @@ class Relay:
         if self._engines is not None:
             await self._engines.close()
 
-    async def chat(self, model: Model, body: bytes, request: Request) -> Response:
-        return await self._answer(open_chat, model, body, request)
+    def route(self, dialect: Dialect) -> Route:
+        """The full endpoint of a dialect."""
+        if dialect.usual:
+            dialect.relaying()  # loaded with the function, and not by its first request
 
-    async def completions(self, model: Model, body: bytes, request: Request) -> Response:
-        return await self._answer(open_completion, model, body, request)
+        async def endpoint(model: Model, body: bytes, request: Request) -> Response:
+            return await self._answer(dialect, model, body, request)
 
-    async def _answer(self, open_request: Open, model: Model, body: bytes, request: Request) -> Response:
-        opened = open_request(model, decode_body(body), request.headers.get(_REQUEST_ID))
+        name = dialect.name.capitalize()
+        return Route(dialect.path, name, endpoint, lambda: dialect.rendering().forms(), dialect.errors)
+
+    async def _answer(self, dialect: Dialect, model: Model, body: bytes, request: Request) -> Response:
+        opened = dialect.relaying().open_request(model, decode_body(body), request.headers.get(_REQUEST_ID))
         if opened.stream:
-            blocks = stream_answer(self.engines, opened, request)
-            return await respond(request, blocks, self._settings.sse_keep_alive_interval)
-        response: Response = await unless_gone(request, whole_answer(self.engines, opened, request))
+            form = StreamForm(dialect.named_events, dialect.errors)
+            blocks = stream_answer(self.engines, dialect, opened, form, request)
+            return await respond(request, blocks, self._settings.sse_keep_alive_interval, form)
+        response: Response = await unless_gone(request, whole_answer(self.engines, dialect, opened, request))
         return response
 
 
 def relay_router(settings: Settings) -> Router:
-    """The full OpenAI endpoints on the engines that the settings name."""
+    """The full endpoints of all dialects on the engines that the settings name."""
     relay = Relay(settings)
-    return Router(
-        routes=(
-            Route("/v1/chat/completions", "Chat", relay.chat, chat_forms),
-            Route("/v1/completions", "Completions", relay.completions, completion_forms),
-        ),
-        encodes=True,
-        close=relay.close,
-    )
+    return Router(routes=(*map(relay.route, DIALECTS), *count_routes()), encodes=True, close=relay.close)
 
 
-async def stream_answer(engines: EngineClient, request: RelayRequest, http: Request) -> AsyncGenerator[bytes, None]:
+async def stream_answer(
+    engines: EngineClient, dialect: Dialect, request: RelayRequest, form: StreamForm, http: Request
+) -> AsyncGenerator[bytes, None]:
     """The events of a streamed answer, those of one batch of the engine's in one block."""
-    answer = open_stream(request)
+    answer = AnswerStream(request, dialect.relaying().writer(request))
     begun, chunks = False, 0
     try:
         async with aclosing(_batches(engines, request)) as batches:
@@ -96,9 +98,9 @@ async def stream_answer(engines: EngineClient, request: RelayRequest, http: Requ
                 events: list[bytes] = []
                 if not begun:
                     begun = True
-                    events += map(event, answer.begin())
+                    events += map(form.event, answer.begin())
                 for chunk in batch:
-                    events += map(event, answer.advance(prompt, chunk))
+                    events += map(form.event, answer.advance(prompt, chunk))
                     chunks += 1
                     if chunks % _CHUNKS_PER_TURN == 0:
                         await asyncio.sleep(0)
@@ -107,7 +109,7 @@ async def stream_answer(engines: EngineClient, request: RelayRequest, http: Requ
                 if answer.finished and answer.stopped:
                     break  # the engine does not know that it is over
             # Before the engine is told, which may take a moment.
-            yield b"".join(map(event, answer.end())) + DONE
+            yield b"".join(map(form.event, answer.end())) + form.end
     except UnreadableOutput as exc:
         _note_fault(exc, http)
         raise
@@ -115,9 +117,9 @@ async def stream_answer(engines: EngineClient, request: RelayRequest, http: Requ
         count(http, Work(prompt_tokens=request.prompt_tokens, completion_tokens=answer.tokens, chunks=chunks))
 
 
-async def whole_answer(engines: EngineClient, request: RelayRequest, http: Request) -> Response:
+async def whole_answer(engines: EngineClient, dialect: Dialect, request: RelayRequest, http: Request) -> Response:
     """The response to a request that does not stream."""
-    answer = WholeAnswer(request)
+    answer = WholeAnswer(request, dialect.relaying().answer)
     if request.whole:
         for prompt, response in enumerate(await _gather(engines, request)):
             answer.add_response(prompt, response)

@@ -6,28 +6,35 @@ from typing import Any
 
 from fastapi import Request
 
+from core.dialects import DIALECTS
+from core.dialects.dialect import Dialect
 from core.model import Model
 from core.protocol.body import decode_body
-from core.render.chat import render_chat
-from core.render.completions import render_completion
 from core.render.tokenize import tokenize as tokenize_request
+from core.upstream.requests import tokenize_types
+from handlers.counting import count_routes
 from handlers.metrics import Work, count
-from handlers.request_forms import chat_forms, completion_forms, tokenize_forms
 from handlers.routing import Route, Router, json_endpoint
 
 _REQUEST_ID = "x-request-id"
 
 
-def chat(model: Model, body: bytes, request: Request) -> dict[str, Any]:
-    answer = render_chat(model, decode_body(body), request.headers.get(_REQUEST_ID))
-    count(request, Work(prompt_tokens=len(answer["token_ids"])))
-    return answer
+def _render_route(dialect: Dialect) -> Route:
+    if dialect.usual:
+        dialect.rendering()  # loaded with the function, and not by its first request
 
+    def render(model: Model, body: bytes, request: Request) -> Any:
+        written = dialect.rendering().render(model, decode_body(body), request.headers.get(_REQUEST_ID))
+        prompts = written if isinstance(written, list) else [written]
+        count(request, Work(prompt_tokens=sum(len(prompt["token_ids"]) for prompt in prompts)))
+        return written
 
-def completions(model: Model, body: bytes, request: Request) -> list[dict[str, Any]]:
-    answers = render_completion(model, decode_body(body), request.headers.get(_REQUEST_ID))
-    count(request, Work(prompt_tokens=sum(len(answer["token_ids"]) for answer in answers)))
-    return answers
+    return Route(
+        f"{dialect.path}/render",
+        f"Render {dialect.name}",
+        json_endpoint(render),
+        forms=lambda: dialect.rendering().forms(),
+    )
 
 
 def tokenize(model: Model, body: bytes, request: Request) -> dict[str, Any]:
@@ -38,9 +45,9 @@ def tokenize(model: Model, body: bytes, request: Request) -> dict[str, Any]:
 
 RENDER = Router(
     routes=(
-        Route("/v1/chat/completions/render", "Render chat", json_endpoint(chat), chat_forms),
-        Route("/v1/completions/render", "Render completions", json_endpoint(completions), completion_forms),
-        Route("/tokenize", "Tokenize", json_endpoint(tokenize), tokenize_forms),
+        *map(_render_route, DIALECTS),
+        *count_routes(),
+        Route("/tokenize", "Tokenize", json_endpoint(tokenize), tokenize_types),
     ),
     encodes=True,
 )

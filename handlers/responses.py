@@ -1,4 +1,4 @@
-"""Writing answers: JSON, and errors in vLLM's error shape."""
+"""Writing answers: JSON, and errors in the shape of the endpoint's dialect."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from core.dialects.error_shape import VLLM_ERRORS, ErrorShape
 from core.errors import RequestError
 from core.protocol.json_text import json_bytes
 
@@ -17,12 +18,6 @@ def json_response(content: Any, status: int = 200) -> Response:
     return Response(json_bytes(content), status_code=status, media_type=_JSON)
 
 
-def error_response(error: RequestError) -> Response:
-    """An error in vLLM's shape, with its status."""
-    return json_response(error.body(), error.status)
-
-
-def internal_error() -> Response:
-    """The answer to a fault of ours. It says nothing of what the request held."""
-    fault = {"message": "Internal server error", "type": "InternalServerError", "param": None, "code": 500}
-    return json_response({"error": fault}, 500)
+def error_response(error: RequestError, shape: ErrorShape = VLLM_ERRORS) -> Response:
+    """An error with its status, written as ``shape`` says."""
+    return json_response(shape.body(error), error.status)

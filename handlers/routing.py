@@ -7,7 +7,7 @@ that what an entry imports is what it serves, loads and ships.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from core.dialects.error_shape import VLLM_ERRORS, ErrorShape
 from core.model import Model
 from handlers.responses import json_response
 
@@ -24,12 +25,17 @@ Endpoint = Callable[[Model, bytes, Request], Awaitable[Response]]
 
 @dataclass(frozen=True)
 class Route:
-    """A POST route. ``forms`` gives the types of its body, for the OpenAPI document alone: a cold start loads none."""
+    """A POST route.
+
+    ``forms`` gives the types of its body, for the OpenAPI document alone: a
+    cold start loads none. ``errors`` is how its errors look.
+    """
 
     path: str
     name: str
     endpoint: Endpoint
-    forms: Callable[[], tuple[type[BaseModel], ...]]
+    forms: Callable[[], Sequence[type[BaseModel]]]
+    errors: ErrorShape = VLLM_ERRORS
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from core.errors import RequestError
+from core.dialects.error_shape import ErrorShape
+from core.errors import InternalFault, RequestError
 from core.protocol.json_text import json_bytes
 from handlers.logs import write_fault
-from handlers.responses import internal_error
 
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -36,13 +37,32 @@ _HEADERS = [
 ]
 
 
-def event(content: Any) -> bytes:
-    """One event."""
-    return b"data: " + json_bytes(content) + b"\n\n"
+@dataclass(frozen=True)
+class StreamForm:
+    """How a dialect's events look: with their types as names, or bare and ``[DONE]`` after the last; and its errors."""
+
+    named_events: bool
+    errors: ErrorShape
+
+    def event(self, content: Any) -> bytes:
+        """One event."""
+        data = b"data: " + json_bytes(content) + b"\n\n"
+        return b"event: " + content["type"].encode("ascii") + b"\n" + data if self.named_events else data
+
+    @property
+    def end(self) -> bytes:
+        """What follows the last event."""
+        return b"" if self.named_events else DONE
+
+    def failure(self, error: RequestError) -> bytes:
+        """The last event of a stream that fails."""
+        return self.event(self.errors.body(error)) + self.end
 
 
-async def respond(request: Request, source: AsyncGenerator[bytes, None], keep_alive: float) -> Response:
-    """The response that streams ``source``, whose blocks hold whole events.
+async def respond(
+    request: Request, source: AsyncGenerator[bytes, None], keep_alive: float, form: StreamForm
+) -> Response:
+    """The response that streams ``source``, whose blocks hold whole events of ``form``.
 
     It begins with the first block, so that what goes wrong before has its own
     status; but after ``keep_alive`` seconds (0: never) it begins without.
@@ -55,9 +75,9 @@ async def respond(request: Request, source: AsyncGenerator[bytes, None], keep_al
     try:
         await asyncio.wait({first, gone}, timeout=keep_alive or None, return_when=asyncio.FIRST_COMPLETED)
         if first.done() and first.exception() is None:
-            return EventStream(source, first, gone, keep_alive)
+            return EventStream(source, first, gone, keep_alive, form)
         if not first.done() and not gone.done():
-            return EventStream(source, first, gone, keep_alive)
+            return EventStream(source, first, gone, keep_alive, form)
     except BaseException:
         await _stop(first, gone)
         raise
@@ -101,6 +121,7 @@ class EventStream(Response):
         first: asyncio.Future[bytes],
         gone: asyncio.Future[None],
         keep_alive: float,
+        form: StreamForm,
     ) -> None:
         super().__init__()
         self.raw_headers = list(_HEADERS)  # no length: it is not known
@@ -109,6 +130,7 @@ class EventStream(Response):
         self._first = first
         self._gone = gone
         self._keep_alive = keep_alive
+        self._form = form
         self._last = 0.0
         self._sending = False
 
@@ -139,13 +161,13 @@ class EventStream(Response):
                 pass  # there was no first block
             except RequestError as exc:
                 self.status_code = exc.status
-                await self._write(send, event(exc.body()) + DONE)
+                await self._write(send, self._form.failure(exc))
             except _ClientLeft:
                 raise
             except Exception as exc:
                 write_fault(exc, path)
                 self.status_code = 500
-                await self._write(send, b"data: " + bytes(internal_error().body) + b"\n\n" + DONE)
+                await self._write(send, self._form.failure(InternalFault()))
             await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
         except _ClientLeft:
             pass

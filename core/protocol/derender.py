@@ -87,31 +87,48 @@ VLLM_FIELDS = {
 }
 
 
-class _Common(BaseModel):
+class OneShotBody(BaseModel):
+    """What one-shot bodies of all dialects have in common."""
+
     model: str | None = None
+    stream: Literal[False] = False
+
+    @property
+    def answers(self) -> list[GenerateResponse]:
+        """The engine's answers."""
+        raise NotImplementedError
 
 
-class DerenderChatRequest(_Common):
+class DerenderChatRequest(OneShotBody):
     """One-shot chat: the engine's whole answer with the request that it answers."""
 
-    stream: Literal[False] = False
     generate_response: GenerateResponse
     prompt_tokens: int | None = None
     prompt_token_ids: PromptIds | None = None
     chat_request: Json | None = None
 
+    @property
+    def answers(self) -> list[GenerateResponse]:
+        return [self.generate_response]
 
-class DerenderCompletionRequest(_Common):
+
+class DerenderCompletionRequest(OneShotBody):
     """One-shot completions: one engine answer for each prompt, in order."""
 
-    stream: Literal[False] = False
     generate_responses: Annotated[list[GenerateResponse], Field(max_length=MAX_CHOICES, fail_fast=True), FewChoices]
     prompt_tokens: Ids | None = None
     prompt_token_ids: Annotated[list[PromptIds | None], Field(max_length=MAX_CHOICES, fail_fast=True)] | None = None
     completion_request: Json | None = None
 
+    @property
+    def answers(self) -> list[GenerateResponse]:
+        return self.generate_responses
 
-class _StreamCommon(_Common):
+
+class StreamBody(BaseModel):
+    """What streaming bodies of all dialects have in common."""
+
+    model: str | None = None
     stream: Literal[True]
     generate_chunk: GenerateChunk | None = None
     generate_chunks: (
@@ -134,13 +151,13 @@ class _StreamCommon(_Common):
         return [self.generate_chunk] if self.generate_chunk is not None else self.generate_chunks or []
 
 
-class DerenderChatStreamRequest(_StreamCommon):
+class DerenderChatStreamRequest(StreamBody):
     """One chunk of a chat stream."""
 
     chat_request: Json | None = None
 
 
-class DerenderCompletionStreamRequest(_StreamCommon):
+class DerenderCompletionStreamRequest(StreamBody):
     """One chunk of a completions stream."""
 
     completion_request: Json | None = None

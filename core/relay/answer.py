@@ -14,7 +14,7 @@ from core.json import Json
 from core.protocol.engine import GenerateChunk, StreamChoice, Usage
 from core.protocol.openai import dump_metrics
 from core.relay.choice import RelayedChoice
-from core.relay.chunks import usage, usage_chunk
+from core.relay.chunks import usage
 from core.relay.errors import EngineError, EngineFailed, UnreadableOutput
 from core.relay.request import RelayRequest
 
@@ -26,8 +26,16 @@ class AnswerWriter(Protocol):
         """The chunks that go out before any of the engine's; ``counts`` is the usage that they show."""
         ...
 
-    def write(self, place: int, prompt: int, output: ChoiceOutput, counts: Json | None) -> Json | None:
-        """The chunk of one output, or None when it says nothing."""
+    def write(self, place: int, prompt: int, output: ChoiceOutput, counts: Json | None) -> list[Json]:
+        """The chunks of one output; ``counts`` is the usage up to it, where the request asks for it."""
+        ...
+
+    def end(self, counts: Json | None, reported: Usage | None, metrics: Json | None) -> list[Json]:
+        """The chunks after the last output.
+
+        ``counts`` is the usage of all choices, where the request asks for it;
+        ``reported`` what the engine counts, ``metrics`` its timings.
+        """
         ...
 
 
@@ -91,14 +99,8 @@ class AnswerStream:
         """
         if not self.finished:
             raise EngineFailed("the engine's stream ended before the answer was complete")
-        request = self._request
-        if not request.include_usage:
-            return []
-        with reading():
-            counted = [tokens for one in self._streams.values() if (tokens := one.reasoning_tokens()) is not None]
-        reasoning = sum(counted) if counted else None
-        counts = usage(request.prompt_tokens, self.tokens, reasoning)
-        return [usage_chunk(request, counts, self._reported, self._metrics)]
+        counts = self._all_counts() if self._request.include_usage else None
+        return self._writer.end(counts, self._reported, self._metrics)
 
     def _advance(self, prompt: int, choice: StreamChoice) -> Iterator[Json]:
         if not 0 <= choice.index < self._request.n:
@@ -117,8 +119,7 @@ class AnswerStream:
                 written = writer.write(place, prompt, output, counts)
             except Exception as exc:
                 raise unreadable(exc) from exc
-            if written is not None:
-                yield written
+            yield from written
 
     def _open(self, prompt: int) -> ChoiceStream:
         """A choice's stream before its first chunk."""
@@ -131,6 +132,11 @@ class AnswerStream:
         from core.choice.parsed import begin_parsed
 
         return begin_parsed(self._reader, parser, request.chat, token_ids)
+
+    def _all_counts(self) -> Json:
+        with reading():
+            counted = [tokens for one in self._streams.values() if (tokens := one.reasoning_tokens()) is not None]
+        return usage(self._request.prompt_tokens, self.tokens, sum(counted) if counted else None)
 
     def _counts_of(self, stream: ChoiceStream, prompt: int, tokens: int) -> Json:
         return usage(len(self._request.prompts[prompt]["token_ids"]), tokens, stream.reasoning_tokens())

@@ -7,24 +7,26 @@ is complete, the choice ends.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from core.bounds import check_responses
-from core.derender.chat import chat_response, read_chat
-from core.derender.completions import complete
 from core.json import Json
 from core.protocol.engine import Choice, GenerateChunk, GenerateResponse, LogProbs, StreamChoice, Usage
 from core.relay.answer import reading
 from core.relay.choice import RelayedChoice
-from core.relay.chunks import with_prompt_details
-from core.relay.echo import echo_prompts
 from core.relay.errors import EngineFailed
 from core.relay.request import RelayRequest
 
+WriteAnswer = Callable[[RelayRequest, Sequence[GenerateResponse], Usage | None], Json]
+"""The ``answer`` of a dialect's relaying door."""
+
 
 class WholeAnswer:
-    """The answer to a request that does not stream."""
+    """The answer to a request that does not stream; ``write`` writes it in the request's dialect."""
 
-    def __init__(self, request: RelayRequest) -> None:
+    def __init__(self, request: RelayRequest, write: WriteAnswer) -> None:
         self._request = request
+        self._write = write
         self._responses = [GenerateResponse(choices=[]) for _ in request.prompts]
         self._choices: list[dict[int, Choice]] = [{} for _ in request.prompts]
         self._relayed: list[dict[int, RelayedChoice]] = [{} for _ in request.prompts]
@@ -82,7 +84,7 @@ class WholeAnswer:
             _append(whole, release.choice)
 
     def end(self) -> Json:
-        """The OpenAI response.
+        """The answer, written.
 
         Raises:
             EngineFailed: a choice is not complete.
@@ -99,30 +101,7 @@ class WholeAnswer:
             response.request_id = self._request.response_id
         with reading():
             check_responses(self._responses, self._request.model.limits)
-            written = self._chat() if self._request.is_chat else self._completion()
-        written["usage"] = with_prompt_details(written["usage"], self._reported)
-        return written
-
-    def _chat(self) -> Json:
-        request = self._request
-        (response,) = self._responses
-        outputs = read_chat(
-            request.model, response, request.options, request.chat, response.prompt_token_ids, count_reasoning=True
-        )
-        written = chat_response(response, request.model_name, request.options, outputs, request.prompt_tokens)
-        for text in filter(None, request.echo or ()):
-            for choice in written["choices"]:
-                choice["message"]["content"] = text + (choice["message"]["content"] or "")
-        return written
-
-    def _completion(self) -> Json:
-        request = self._request
-        prompt_ids = [prompt["token_ids"] for prompt in request.prompts]
-        counts = list(map(len, prompt_ids))
-        written = complete(request.model, request.model_name, request.options, self._responses, counts, prompt_ids)
-        if request.echo is not None:
-            echo_prompts(request, self._responses, written["choices"])
-        return written
+            return self._write(self._request, self._responses, self._reported)
 
 
 def _append(whole: Choice, part: StreamChoice) -> None:

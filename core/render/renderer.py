@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COHERE_FORMAT = {"cohere_format": "cmd4"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Renderer:
     """A model's rendering half. Never changed once built; safe to share between requests and threads.
 

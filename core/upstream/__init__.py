@@ -7,6 +7,7 @@ not where its code lies.
     version          which vLLM it is
     model_view       a model's configuration as vLLM's code sees it
     requests         request types: validating a body
+    messages         Anthropic's Messages: request types, and the chat request that one stands for
     refusals         what vLLM's code raises over a request, as the error that the client gets
     parsers          choosing a parser class, building a parser, reading an output with it
     parser_state     vLLM's classes that a parser's state is made of

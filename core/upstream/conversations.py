@@ -9,12 +9,16 @@ from vllm.entrypoints.generate.base.protocol import validate_request_mm_kwargs
 from vllm.parser.utils import count_history_tool_calls
 from vllm.renderers import merge_kwargs
 from vllm.renderers.chat_utils import has_non_text_content, parse_chat_messages
-from vllm.renderers.hf import resolve_chat_template_content_format, safe_apply_chat_template
+from vllm.renderers.hf import (
+    resolve_chat_template,
+    resolve_chat_template_content_format,
+    safe_apply_chat_template,
+)
 
 from core.upstream.model_view import ModelView
 
-__all__ = ["apply_template", "check_media_options", "count_history_tool_calls", "has_non_text_content", "merge_kwargs",
-           "parse_messages"]  # fmt: skip
+__all__ = ["apply_template", "check_media_options", "choose_template", "count_history_tool_calls", "has_non_text_content",
+           "merge_kwargs", "parse_messages"]  # fmt: skip
 
 
 def check_media_options(request: Any) -> None:
@@ -38,6 +42,15 @@ def parse_messages(messages: Sequence[Any], view: ModelView, content_format: str
     """
     conversation, _, _ = parse_chat_messages(messages, view, content_format)
     return list(conversation)
+
+
+def choose_template(tokenizer: Any, given: str | None, tools: Sequence[Any] | None, view: ModelView) -> str | None:
+    """The text of the template for a conversation; None where there is no template.
+
+    ``given`` stands in for the model's own, as a text or by name.
+    """
+    template: str | None = resolve_chat_template(tokenizer, given, tools, model_config=view)
+    return template
 
 
 def apply_template(

@@ -25,7 +25,7 @@ def validate_chat(body: Any, place: str = BODY) -> Any:
     Raises:
         SchemaError, BadRequest: as vLLM would.
     """
-    return _validate(chat_type().model_validate, body, place)
+    return validate_body(chat_type().model_validate, body, place)
 
 
 def validate_completion(body: Any, place: str = BODY) -> Any:
@@ -34,7 +34,7 @@ def validate_completion(body: Any, place: str = BODY) -> Any:
     Raises:
         SchemaError, BadRequest: as vLLM would.
     """
-    return _validate(completion_type().model_validate, body, place)
+    return validate_body(completion_type().model_validate, body, place)
 
 
 def validate_tokenize(body: Any) -> Any:
@@ -43,7 +43,7 @@ def validate_tokenize(body: Any) -> Any:
     Raises:
         SchemaError, BadRequest: as vLLM would.
     """
-    return _validate(_tokenize_form().validate_python, body, BODY)
+    return validate_body(_tokenize_form().validate_python, body, BODY)
 
 
 def chat_type() -> type[BaseModel]:
@@ -77,7 +77,12 @@ def _tokenize_form() -> TypeAdapter[Any]:
     return TypeAdapter(TokenizeRequest)
 
 
-def _validate(validate: Any, body: Any, place: str) -> Any:
+def validate_body(validate: Any, body: Any, place: str) -> Any:
+    """The value that one of vLLM's types makes of a body, which stays as it is.
+
+    Raises:
+        SchemaError, BadRequest: as vLLM would.
+    """
     if body is None:
         raise missing_body()
     if isinstance(body, Mapping):

@@ -29,6 +29,7 @@ from infra.slice.given import give
 from infra.slice.hand import HandModules
 from infra.slice.late import LateNames
 from infra.slice.lazy import LazyName, lazy_module, lazy_names
+from infra.slice.members import narrow
 from infra.slice.memoize import memoize
 from infra.slice.names import bound_by, exported, unbound_globals
 from infra.slice.reach import Edge, imports
@@ -177,6 +178,9 @@ class _Assembly:
             built.names = set(built.lazy)
         elif module in self.spec.cut:
             self.met.add(("cut", module))
+            members = self.spec.cut[module].members
+            if members:
+                source = dataclasses.replace(source, text=narrow(module, source.text, members))
             built.kind, built.source = "slice", source
             tree = ast.parse(source.text)
             built.names = {name for statement in tree.body for name in bound_by(statement)}

@@ -1,6 +1,6 @@
 """What the slice is made of: every module that is not simply copied is named here, with what happens to it and why.
 
-Replacements (see cut, defer, lazy, and the files under hand/), definitions given from elsewhere, redirected third-party
+Replacements (see cut, members, defer, lazy, and the files under hand/), definitions given from elsewhere, redirected third-party
 packages, and what is left out. Everything else that the roots reach is copied unmodified. A version of vLLM is one
 `Specification`: the newest in full, each older one as what differs from its neighbour (`infra/slice/versions`).
 """
@@ -21,6 +21,8 @@ class Cut:
     """Names to keep that no import shows."""
     fields: bool = True
     """Follow annotations in class bodies: pydantic, TypedDict and dataclasses read them when the class is made."""
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Classes of which only these members are kept, with those that they use, and no bases; see members."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from infra.slice.spec import Cut, Specification
 
 _ROOTS = (
+    "vllm.entrypoints.anthropic.protocol:AnthropicMessagesRequest,AnthropicCountTokensRequest,AnthropicEffort",
+    "vllm.entrypoints.anthropic.serving:AnthropicServingMessages,_to_anthropic_stop_reason",
     "vllm.parser:ParserManager,DelegatingParser,Parser,HarmonyParser",
     "vllm.parser.utils:count_history_tool_calls",
     "vllm.tool_parsers:ToolParserManager",
@@ -48,6 +50,10 @@ _ROOTS = (
 
 _CUT = {
     "vllm.config.utils": Cut(),
+    # The conversion of Messages requests. What is left out stands on the server for chats.
+    "vllm.entrypoints.anthropic.serving": Cut(
+        members={"AnthropicServingMessages": ("to_chat_completion_request", "_detect_merge_inline_system")}
+    ),
     "vllm.entrypoints.generate.base.serving": Cut(),
     "vllm.entrypoints.serve.utils.api_utils": Cut(),
     "vllm.outputs": Cut(),
@@ -154,7 +160,7 @@ _MEMOIZE = {
 
 SPECIFICATION = Specification(
     version="0.33.0",
-    revision=3,
+    revision=4,
     vendored={"mistral_common": "1.13.1", "openai": "3.57.0", "xgrammar": "0.2.8"},
     roots=_ROOTS,
     cut=_CUT,

@@ -1,0 +1,41 @@
+"""Rendering Messages requests, and counting the tokens of their prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from core.dialects.messages.conversation import chat_request, read_messages
+from core.json import Json
+from core.model import Model
+from core.render.chat import prepare_chat, render_valid_chat
+from core.render.prompt import check_prompt
+from core.upstream.messages import count_type, messages_type, validate_count
+from core.upstream.refusals import refusals
+
+
+def render(model: Model, body: Any, request_id: str | None = None) -> Json:
+    """The ``GenerateRequest`` of a Messages request; see :class:`~core.dialects.dialect.Rendering`."""
+    return render_valid_chat(model, read_messages(model, body), request_id)
+
+
+def forms() -> Sequence[type[BaseModel]]:
+    return (messages_type(),)
+
+
+def count(model: Model, body: Any) -> tuple[Json, int]:
+    """How many tokens the prompt of a request has; see :class:`~core.dialects.dialect.Counting`."""
+    request = validate_count(body)
+    model.resolve_name(request.model)
+    chat = chat_request(model, request)
+    with refusals():
+        prompt = prepare_chat(model.renderer, chat).prompt
+        check_prompt(prompt)
+    tokens = len(prompt.token_ids)
+    return {"input_tokens": tokens, "context_management": {"original_input_tokens": tokens}}, tokens
+
+
+def count_forms() -> Sequence[type[BaseModel]]:
+    return (count_type(),)

@@ -1,0 +1,40 @@
+"""Counting the tokens of a prompt, in the dialects that have an endpoint for it.
+
+Both the render function and the relay serve these routes: clients ask where they generate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request
+
+from core.dialects import DIALECTS
+from core.dialects.dialect import Dialect
+from core.model import Model
+from core.protocol.body import decode_body
+from handlers.metrics import Work, count
+from handlers.routing import Route, json_endpoint
+
+
+def count_routes() -> tuple[Route, ...]:
+    """The routes that count."""
+    return tuple(_route(dialect, dialect.count_path) for dialect in DIALECTS if dialect.count_path is not None)
+
+
+def _route(dialect: Dialect, path: str) -> Route:
+    counting = dialect.counting
+    assert counting is not None
+
+    def endpoint(model: Model, body: bytes, request: Request) -> Any:
+        answer, tokens = counting().count(model, decode_body(body))
+        count(request, Work(prompt_tokens=tokens))
+        return answer
+
+    return Route(
+        path,
+        f"Count tokens of {dialect.name}",
+        json_endpoint(endpoint),
+        forms=lambda: counting().count_forms(),
+        errors=dialect.errors,
+    )

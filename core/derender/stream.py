@@ -7,24 +7,20 @@ state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from core.bounds import check_prompt_ids, check_stream_length
+from core.bounds import check_prompt_ids
 from core.choice.reader import OutputReader
+from core.derender.chat_stream import open_chat
 from core.derender.chunks import ChatChunkWriter, CompletionChunkWriter, StreamHeader
-from core.derender.options import CHAT_REQUEST_REQUIRED, options_of_chat, options_of_completion, refuse_stop_strings
-from core.errors import BadRequest
+from core.derender.options import options_of_completion, refuse_stop_strings
+from core.errors import InvalidState
 from core.json import Json
 from core.model import Model
 from core.protocol.derender import DerenderChatStreamRequest, DerenderCompletionStreamRequest
-from core.protocol.output_options import OutputOptions, chat_options
+from core.protocol.output_options import OutputOptions
 from core.state.binding import Binding, bind
 from core.state.call import StreamCall, open_call
-from core.state.carried import CarriedStream, carry
+from core.state.carried import carry
 from core.state.carried_text import open_text
-
-if TYPE_CHECKING:
-    from core.parsing.chat_parser import ChatParser
 
 
 def derender_chat_stream(model: Model, body: DerenderChatStreamRequest) -> Json:
@@ -34,9 +30,8 @@ def derender_chat_stream(model: Model, body: DerenderChatStreamRequest) -> Json:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
     """
     call = open_call(model, body, body.chat_request, is_chat=True)
-    parser = model.chat_parser
-    opened = _plain_chat(model, call) if parser is None else _parsed_chat(model, parser, call)
-    stream, options, binding = opened
+    _refuse_other_dialect(call)
+    stream, options, binding = open_chat(model, call)
     role_sent = call.state is not None and call.state.role_sent
     writer = ChatChunkWriter(_header(call, options, binding), role_sent=role_sent)
     return _response(body, *carry(call, binding, stream, writer, model.signer))
@@ -49,6 +44,7 @@ def derender_completion_stream(model: Model, body: DerenderCompletionStreamReque
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
     """
     call = open_call(model, body, body.completion_request, is_chat=False)
+    _refuse_other_dialect(call)
     options = options_of_completion(call.request)
     refuse_stop_strings(call.request)
     check_prompt_ids(call.prompt_token_ids, model.limits)
@@ -59,28 +55,9 @@ def derender_completion_stream(model: Model, body: DerenderCompletionStreamReque
     return _response(body, *carry(call, binding, stream, writer, model.signer))
 
 
-def _plain_chat(model: Model, call: StreamCall) -> tuple[CarriedStream, OutputOptions, Binding]:
-    options = options_of_chat(call.request)
-    refuse_stop_strings(call.request)
-    binding = bind(call, model.limits, is_chat=True)
-    prior = len(call.state.output_token_ids) if call.state is not None else 0
-    check_stream_length(call.chunks, len(call.prompt_token_ids or ()), prior, model.limits)
-    return open_text(OutputReader(model, options), call), options, binding
-
-
-def _parsed_chat(model: Model, parser: ChatParser, call: StreamCall) -> tuple[CarriedStream, OutputOptions, Binding]:
-    # Late: only a deployment with a parser has vLLM's modules loaded.
-    from core.state.carried_parsed import open_parsed, require_prompt
-
-    refuse_stop_strings(call.request)
-    if call.request is None:
-        raise BadRequest(CHAT_REQUEST_REQUIRED)
-    chat_request = parser.validate(call.request)
-    require_prompt(call)
-    binding = bind(call, model.limits, is_chat=True)
-    options = chat_options(chat_request)
-    reader = OutputReader(model, options, parsed=True)
-    return open_parsed(model, parser, chat_request, reader, call), options, binding
+def _refuse_other_dialect(call: StreamCall) -> None:
+    if call.state is not None and call.state.written is not None:
+        raise InvalidState("it is the state of a stream in another dialect", "stream_state.written")
 
 
 def _header(call: StreamCall, options: OutputOptions, binding: Binding) -> StreamHeader:

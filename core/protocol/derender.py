@@ -38,7 +38,8 @@ class StreamState(BaseModel):
     decode window and its offsets (in tokens), whether the role was sent, the
     last sampled ids, the characters of text so far, and for the parser path
     what a replay needs. ``checkpoint`` is the parser (``core.state.checkpoint``),
-    ``context`` the request (``core.state.context``).
+    ``context`` the request (``core.state.context``), ``written`` where the
+    events of a dialect stand that has events (its own type, in its folder).
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -59,6 +60,7 @@ class StreamState(BaseModel):
     config: str | None = None
     checkpoint: str | None = None
     context: str | None = None
+    written: Json | None = None
     signature: str | None = None
 
     @model_validator(mode="after")

@@ -76,7 +76,7 @@ def open_chat(model: Model, body: Any, request_id: str | None = None) -> RelayRe
     options = chat_options(chat)
     read_by_parser = None if model.chat_parser is None else chat
     echo = [_last_words(body)] if _flag(body, "echo") else None
-    return _open(model, body, [rendered], rendered["request_id"], options, read_by_parser, echo, is_chat=True)
+    return open_rendered(model, body, [rendered], rendered["request_id"], options, read_by_parser, echo, is_chat=True)
 
 
 def open_completion(model: Model, body: Any, request_id: str | None = None) -> RelayRequest:
@@ -95,10 +95,10 @@ def open_completion(model: Model, body: Any, request_id: str | None = None) -> R
             raise BadRequest("echo with logprobs cannot be streamed: an engine's stream has none of the prompt", "echo")
         # Ids that are echoed beside the text leave the text out, as in vLLM.
         echo = [""] * len(rendered) if options.return_token_ids else _prompt_texts(model, body, rendered)
-    return _open(model, body, rendered, f"cmpl-{base}", options, None, echo, is_chat=False)
+    return open_rendered(model, body, rendered, f"cmpl-{base}", options, None, echo, is_chat=False)
 
 
-def _open(
+def open_rendered(
     model: Model,
     body: Mapping[str, Any],
     rendered: Sequence[Json],
@@ -109,6 +109,11 @@ def _open(
     *,
     is_chat: bool,
 ) -> RelayRequest:
+    """A request that is rendered; ``chat`` and ``echo`` are as in :class:`RelayRequest`.
+
+    Raises:
+        BadRequest: an id is outside the vocabulary.
+    """
     size = vocabulary_size(model)
     for request in rendered:
         check_vocabulary(request, size)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from core.bounds import check_count
 from core.model import Model
-from core.protocol.derender import DerenderChatStreamRequest, DerenderCompletionStreamRequest, StreamState
+from core.protocol.derender import StreamBody, StreamState
 from core.protocol.engine import GenerateChunk
 from core.state.context import Context, pack_context, reduce_request, unpack_context
 
@@ -34,7 +34,7 @@ class StreamCall(NamedTuple):
 
 def open_call(
     model: Model,
-    body: DerenderChatStreamRequest | DerenderCompletionStreamRequest,
+    body: StreamBody,
     request: Mapping[str, Any] | None,
     *,
     is_chat: bool,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from core.choice.output import ChoiceOutput
 from core.json import Json
@@ -12,6 +12,9 @@ from core.protocol.engine import GenerateChunk, StreamChoice
 from core.state.binding import Binding
 from core.state.call import StreamCall
 from core.state.signature import StateSigner
+
+Chunk_co = TypeVar("Chunk_co", covariant=True)
+Chunk = TypeVar("Chunk")
 
 
 class CarriedStream(Protocol):
@@ -34,11 +37,11 @@ class CarriedStream(Protocol):
         ...
 
 
-class ChunkWriter(Protocol):
-    """Writes one choice's outputs as the chunks of a dialect."""
+class ChunkWriter(Protocol[Chunk_co]):
+    """Writes one choice's outputs as the chunks of a dialect, or as the events of one."""
 
-    def write(self, chunk: GenerateChunk, outputs: Sequence[ChoiceOutput]) -> Json:
-        """The dialect's chunk of one engine chunk, which holds at most one choice."""
+    def write(self, chunk: GenerateChunk, outputs: Sequence[ChoiceOutput]) -> Chunk_co:
+        """What the dialect says for one engine chunk, which holds at most one choice."""
         ...
 
     def fields(self) -> Json:
@@ -47,8 +50,8 @@ class ChunkWriter(Protocol):
 
 
 def carry(
-    call: StreamCall, binding: Binding, stream: CarriedStream, writer: ChunkWriter, signer: StateSigner | None
-) -> tuple[list[Json], Json]:
+    call: StreamCall, binding: Binding, stream: CarriedStream, writer: ChunkWriter[Chunk], signer: StateSigner | None
+) -> tuple[list[Chunk], Json]:
     """Run the chunks of a call through its stream: the chunks written, and the state for the next call.
 
     Raises:

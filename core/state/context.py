@@ -19,7 +19,7 @@ from core.errors import BadRequest, InvalidState
 from core.protocol.json_text import json_bytes
 
 # What derender and vLLM's parsers read of a chat or completion request.
-_KEPT = (
+KEPT = (
     "tools",
     "tool_choice",
     "parallel_tool_calls",
@@ -60,7 +60,7 @@ def reduce_request(request: Mapping[str, Any] | None, is_chat: bool) -> dict[str
     """The request with only the fields that shape its output."""
     if request is None:
         return None
-    kept = {name: request[name] for name in _KEPT if name in request}
+    kept = {name: request[name] for name in KEPT if name in request}
     if is_chat:
         kept["messages"] = [_call_skeleton(m) for m in request.get("messages") or () if _calls(m)]
     else:

@@ -17,8 +17,15 @@ from vllm.renderers.hf import (
 
 from core.upstream.model_view import ModelView
 
-__all__ = ["apply_template", "check_media_options", "choose_template", "count_history_tool_calls", "has_non_text_content",
-           "merge_kwargs", "parse_messages"]  # fmt: skip
+__all__ = [
+    "apply_template",
+    "check_media_options",
+    "choose_template",
+    "count_history_tool_calls",
+    "has_non_text_content",
+    "merge_kwargs",
+    "parse_messages",
+]
 
 
 def check_media_options(request: Any) -> None:

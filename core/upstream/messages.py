@@ -20,7 +20,7 @@ __all__ = [
     "validate_messages",
 ]
 
-import jinja2.ext  # noqa: F401 - vLLM's code takes for granted that these are loaded
+import jinja2.ext
 import jinja2.sandbox  # noqa: F401
 from vllm.entrypoints.anthropic.protocol import (
     AnthropicCountTokensRequest,
@@ -46,7 +46,7 @@ def count_type() -> type[BaseModel]:
 
 
 def validate_messages(body: Any, place: str = BODY) -> Any:
-    """An ``AnthropicMessagesRequest`` of vLLM. ``body`` stays as it is; ``place`` is where it stands in the call's body.
+    """An ``AnthropicMessagesRequest`` of vLLM; ``place`` is where the body stands in that of the call.
 
     Raises:
         SchemaError, BadRequest: as vLLM would.

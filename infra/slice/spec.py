@@ -1,8 +1,8 @@
 """What the slice is made of: every module that is not simply copied is named here, with what happens to it and why.
 
-Replacements (see cut, members, defer, lazy, and the files under hand/), definitions given from elsewhere, redirected third-party
-packages, and what is left out. Everything else that the roots reach is copied unmodified. A version of vLLM is one
-`Specification`: the newest in full, each older one as what differs from its neighbour (`infra/slice/versions`).
+Replacements (see cut, members, defer, lazy, and the files under hand/), definitions given from elsewhere, redirected
+third-party packages, and what is left out. Everything else that the roots reach is copied unmodified. A version of vLLM
+is one `Specification`: the newest in full, each older one as what differs from its neighbour (`infra/slice/versions`).
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def test_a_fault_is_a_500_that_says_nothing(
     def fail(*args: Any) -> None:
         raise RuntimeError("holds the client's secret")
 
-    monkeypatch.setattr("handlers.derender_endpoints.derender_chat", fail)
+    monkeypatch.setattr("core.dialects.chat.derender.derender", fail)
     settings = Settings(model=str(models_dir / "qwen3"), request_log="errors")
     handler = Mangum(create_app(settings, DERENDER), lifespan="off")
     answer = handler(event(CHAT, {"generate_response": {"choices": []}}), None)  # type: ignore[arg-type]

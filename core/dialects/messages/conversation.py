@@ -17,6 +17,7 @@ from core.protocol.schema_error import BODY
 from core.render.chat import prepare_chat
 from core.render.mistral import is_mistral
 from core.render.renderer import Renderer
+from core.state.context import KEPT
 from core.upstream.conversations import choose_template
 from core.upstream.messages import EFFORTS, system_comes_first, to_chat_request, validate_messages
 from core.upstream.refusals import refusals
@@ -52,11 +53,22 @@ def read_messages(model: Model, body: Any, place: str = BODY) -> Any:
     return chat_request(model, validate_messages(body, place))
 
 
+def shaping_fields(chat: Any, *, whole: bool) -> dict[str, Any]:
+    """The fields of a ``ChatCompletionRequest`` that shape its output, as JSON.
+
+    ``whole`` is for a request that is carried; otherwise only what ties a stream to it is there.
+    """
+    fields = {"tools", "tool_choice", "stop"} | ({*KEPT, "messages"} if whole else set())
+    written: dict[str, Any] = chat.model_dump(mode="json", include=fields, exclude_unset=True, exclude_none=True)
+    return written
+
+
 def puts_system_first(renderer: Renderer) -> bool:
     """Whether the deployment's template, with tools or without, refuses system messages after the first."""
     found = _found(renderer)
     if found.system_first is None:
-        found.system_first = any(system_comes_first(_template(renderer, tools)) for tools in (None, []))
+        offers: tuple[list[Any] | None, ...] = (None, [])
+        found.system_first = any(system_comes_first(_template(renderer, tools)) for tools in offers)
     return found.system_first
 
 

@@ -113,7 +113,7 @@ class Workshop:
         return {bytecode_name(name): self._bytecode[name, data] for name, data in sources.items()}
 
     def _own(self, function: Function) -> Iterator[tuple[str, bytes]]:
-        for path in reachable(function.module, self._root).values():
+        for path in reachable(function.module, self._root, function.doors).values():
             yield path.relative_to(self._root).as_posix(), path.read_bytes()
 
     def _lock(self, function: Function) -> Path:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class Function:
     """One Lambda function.
 
+    ``doors`` are those of the dialects that it opens (``core.dialects``);
     ``without`` names distributions of its lock that it never loads. ``lock`` is
     a file of ``requirements/``. ``start`` is the script, beside this module, that starts
     a function which is a server of its own (behind the Lambda Web Adapter);
@@ -16,6 +17,7 @@ class Function:
     """
 
     name: str
+    doors: frozenset[str]
     without: frozenset[str] = frozenset()
     lock: str = "runtime.txt"
     start: str | None = None
@@ -35,9 +37,10 @@ class Function:
 _GRAMMARS = frozenset({"xgrammar", "apache-tvm-ffi"})
 
 FUNCTIONS = (
-    Function("render"),
-    Function("derender", without=_GRAMMARS),
-    Function("relay", without=frozenset({"mangum"}), lock="relay.txt", start="run.sh"),
+    Function("render", frozenset({"render"})),
+    Function("derender", frozenset({"derender"}), without=_GRAMMARS),
+    # Its OpenAPI document and its counting are rendering's.
+    Function("relay", frozenset({"relay", "render"}), without=frozenset({"mangum"}), lock="relay.txt", start="run.sh"),
 )
 
 

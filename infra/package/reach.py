@@ -2,22 +2,30 @@
 
 Statements inside functions count as well: what is loaded late is loaded all
 the same. The project imports its own modules by statement only, so the walk
-misses none; third-party packages are not followed.
+misses none; third-party packages are not followed. The doors of a dialect
+are imported by name of what a function does (``core.dialects``): those that it
+does not open are left out.
 """
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from infra.package.errors import PackageError
 
 # The tree's packages that may be shipped; what builds and tests is not among them.
 PACKAGES = ("core", "handlers")
+DOORS = frozenset({"render", "derender", "relay"})
+_DOOR = re.compile(r"core\.dialects\.\w+\.(\w+)")
 
 
-def reachable(module: str, root: Path) -> dict[str, Path]:
+def reachable(module: str, root: Path, doors: Collection[str] = DOORS) -> dict[str, Path]:
     """The source files below ``root`` that a start of ``module`` may load, by dotted name.
+
+    ``doors`` are those of the dialects that it opens.
 
     Raises:
         PackageError: the module does not exist.
@@ -29,7 +37,7 @@ def reachable(module: str, root: Path) -> dict[str, Path]:
     while waiting:
         name = waiting.pop()
         path = _source(name, root)
-        if name in found or path is None:
+        if name in found or path is None or _is_closed(name, doors):
             continue
         found[name] = path
         waiting.extend(_imports(name, path))
@@ -37,6 +45,11 @@ def reachable(module: str, root: Path) -> dict[str, Path]:
         if package:
             waiting.append(package)
     return dict(sorted(found.items()))
+
+
+def _is_closed(module: str, doors: Collection[str]) -> bool:
+    door = _DOOR.fullmatch(module)
+    return door is not None and door[1] in DOORS and door[1] not in doors
 
 
 def _source(module: str, root: Path) -> Path | None:
@@ -49,7 +62,7 @@ def _source(module: str, root: Path) -> Path | None:
 def _imports(module: str, path: Path) -> list[str]:
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -60,3 +73,12 @@ def _imports(module: str, path: Path) -> list[str]:
             # The names may be modules of the package.
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
     return names
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All that may run; imports for types alone never do."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        yield child
+        yield from _statements(child)

@@ -254,7 +254,12 @@ def test_the_artefacts_keep_the_licence_files() -> None:
     """Of all that a function may bundle, in whatever folder of its metadata they stand."""
     everything = {re.sub(r"[-_.]+", "-", found.name).lower() for found in metadata.distributions()}
     folder = Path(str(metadata.distribution("pydantic").locate_file("")))
-    kept = {name for name, _ in runtime_files(folder, Function("all", frozenset(everything - locked().keys())))}
+    kept = {
+        name
+        for name, _ in runtime_files(
+            folder, Function("all", frozenset(), without=frozenset(everything - locked().keys()))
+        )
+    }
     without = []
     for name in locked():
         files = [path for path in metadata.distribution(name).files or () if ".dist-info" in path.parts[0]]

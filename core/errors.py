@@ -8,6 +8,8 @@
         ├── SchemaError           400, "Bad Request": the body is not of the documented form
         ├── Unauthorized          401, "AuthenticationError": no key of the service
         ├── ModelNotFound         404, "NotFoundError"
+        ├── NotImplementedHere    501, "NotImplementedError"
+        ├── ServerRefusal         500, "InternalServerError": refused on purpose where vLLM answers with a 500
         ├── PayloadTooLarge       413
         ├── Unavailable           503: the model is not there (yet)
         └── InternalFault         500: a fault of ours, of which the answer says nothing
@@ -78,6 +80,20 @@ class ModelNotFound(RequestError):
 
     status: ClassVar[int] = 404
     type: ClassVar[str] = "NotFoundError"
+
+
+class NotImplementedHere(RequestError):
+    """The request asks for something that neither vLLM nor this server does."""
+
+    status: ClassVar[int] = 501
+    type: ClassVar[str] = "NotImplementedError"
+
+
+class ServerRefusal(RequestError):
+    """A refusal that vLLM answers with a 500, and so does this server, for its clients' sake; nothing failed."""
+
+    status: ClassVar[int] = 500
+    type: ClassVar[str] = "InternalServerError"
 
 
 class PayloadTooLarge(RequestError):

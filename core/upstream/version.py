@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 _VERSION = "0.33.0"
 
 
@@ -15,3 +17,8 @@ def installed_version() -> str:
     from vllm.version import __version__  # late: a plain deployment imports no vLLM
 
     return str(__version__)
+
+
+def is_installed() -> bool:
+    """Whether there is a vLLM to import. Does not import it."""
+    return find_spec("vllm") is not None

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import uvicorn
 
-from handlers.server import server_app
+from core.errors import ConfigurationError
+from core.upstream.version import is_installed
 from handlers.settings import settings_from_environ
 
 
@@ -16,8 +17,15 @@ def serve(environ: Mapping[str, str], host: str, port: int) -> int:
     """Load the model, then answer until interrupted.
 
     Raises:
-        ConfigurationError: the settings or the model cannot work.
+        ConfigurationError: the settings or the model cannot work, or there is no vLLM to parse with.
     """
+    if not is_installed():
+        raise ConfigurationError(
+            "this installation has no vLLM parsers: build them with `make setup` in a checkout of derender, "
+            "then install from there again"
+        )
+    from handlers.server import server_app  # it imports vLLM's types, which may be absent
+
     settings = settings_from_environ(environ)
     began = time.perf_counter()
     app = server_app(settings)

@@ -1,1 +1,1 @@
-"""Everything that builds, ships or runs the functions: the vLLM slice, model folders, bundles, the command line."""
+"""What builds and ships: the vLLM slice, model folders, packages, the emulator, the Python distribution, deployments."""

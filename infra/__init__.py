@@ -1,1 +1,1 @@
-"""What builds and ships: the vLLM slice, model folders, packages, the emulator, the Python distribution, deployments."""
+"""What builds and ships: the vLLM slice, model folders, Lambda packages, the emulator, the Python distribution."""

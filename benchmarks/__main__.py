@@ -22,11 +22,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.charts import write_charts
-from benchmarks.setups import ROOT
-from benchmarks.tables import write_tables
+from benchmarks.harness.charts import write_charts
+from benchmarks.harness.setups import ROOT
+from benchmarks.harness.tables import write_tables
 
-# In the order of the tables; each module has run() -> rows.
+# In the order of the tables; each module has run() -> rows, and the question that it answers as its first line.
 NAMES = (
     "cold_start", "memory", "render", "streaming", "one_shot", "profile", "fastokens", "relay",
     "lambda_cold_start", "lambda_warm", "lambda_cost",
@@ -66,7 +66,8 @@ def measured(name: str) -> bool:
     """Run one benchmark and keep its result; False where it failed, which must not cost the results of the others."""
     began, others = time.perf_counter(), _cpu_of_others()
     try:
-        rows = importlib.import_module(f"benchmarks.{name}").run()
+        module = importlib.import_module(f"benchmarks.{name}")
+        rows = module.run()
     except Exception:
         traceback.print_exc()
         return False
@@ -82,6 +83,7 @@ def measured(name: str) -> bool:
         "rows": rows,
     }
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
+    print((module.__doc__ or "").partition("\n")[0])
     show(f"{name}, {seconds:.0f} s, others used {result['others']:.2f} cores", rows)
     return True
 

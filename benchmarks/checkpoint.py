@@ -1,4 +1,4 @@
-"""What a checkpoint weighs and costs, for outputs of growing length.
+"""What does a checkpoint weigh and cost, for outputs of growing length?
 
 An output is half reasoning and half one call with a long text argument (all of
 it the call, where a parser has no reasoning). At each length the parser is
@@ -9,133 +9,33 @@ parser, to copy one from a prototype, and to unpack, restore, step, save and pac
 
 from __future__ import annotations
 
-import argparse
-import inspect
 import json
 import logging
-import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
-from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
 from vllm.parser import ParserManager
 
-from benchmarks.setups import model_folder
+from benchmarks.harness.setups import model_folder
+from benchmarks.harness.streams import LENGTHS, SETUPS, TOOL, Setup, output
 from core.bundle.folder import FolderFiles
 from core.parsing.checkpoint import Limits, Prototype, pack, restore, snapshot, unpack
 from core.text.detokenizer import DecodeOptions, detokenize, seed_window
-from core.tokenizer import Tokenizer, load_tokenizer
+from core.tokenizer import load_tokenizer
 from core.upstream.tables import installed_layouts
 
-LENGTHS = (64, 512, 1400, 4096)
 # Chunks over which the medians are taken, after as many to settle.
 ROUNDS = 40
 PHASES = ("build", "copy", "unpack", "restore", "step", "snapshot", "pack")
 CARRYING = ("unpack", "restore", "snapshot", "pack")
 _LAYOUTS = installed_layouts()
 _KEEP_SPECIAL = DecodeOptions(skip_special=False, spaces_between=False)
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "write_file",
-        "parameters": {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}},
-    },
-}
-
-
-class Setup(NamedTuple):
-    """A deployment: model folder, parsers, and the text around reasoning and a call."""
-
-    name: str
-    model: str
-    tool: str
-    reasoning: str | None
-    prompt: str
-    before: str
-    between: str
-    call: Callable[[str], str]
-
-
-def _json_call(text: str, key: str = "arguments") -> str:
-    return json.dumps({"name": "write_file", key: {"path": "a.txt", "content": text}}, ensure_ascii=False)
-
-
-def _arguments(text: str) -> str:
-    return json.dumps({"path": "a.txt", "content": text}, ensure_ascii=False)
-
-
-SETUPS = (
-    Setup(
-        "hermes + qwen3",
-        "qwen3",
-        "hermes",
-        "qwen3",
-        "<|im_start|>assistant\n",
-        "<think>",
-        "</think>\n\n",
-        lambda text: f"<tool_call>\n{_json_call(text)}\n</tool_call>",
-    ),
-    Setup(
-        "qwen3_coder + qwen3",
-        "qwen3.5",
-        "qwen3_coder",
-        "qwen3",
-        "<|im_start|>assistant\n",
-        "<think>",
-        "</think>\n\n",
-        lambda text: (
-            "<tool_call>\n<function=write_file>\n<parameter=path>\na.txt\n</parameter>\n"
-            f"<parameter=content>\n{text}\n</parameter>\n</function>\n</tool_call>"
-        ),
-    ),
-    Setup(
-        "deepseek_v31 + deepseek_v3",
-        "deepseek",
-        "deepseek_v31",
-        "deepseek_v3",
-        "<｜User｜>hi<｜Assistant｜><think>",
-        "",
-        "</think>",
-        lambda text: (
-            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>write_file<｜tool▁sep｜>"
-            f"{_arguments(text)}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
-        ),
-    ),
-    Setup("llama3_json", "llama3", "llama3_json", None, "hi", "", "", lambda text: _json_call(text, "parameters")),
-    Setup(
-        "harmony",
-        "gpt-oss",
-        "openai",
-        "openai_gptoss",
-        "<|start|>assistant",
-        "<|channel|>analysis<|message|>",
-        "<|end|>",
-        lambda text: (
-            "<|start|>assistant<|channel|>commentary to=functions.write_file <|constrain|>json<|message|>"
-            f"{_arguments(text)}<|call|>"
-        ),
-    ),
-)
-
-
-def prose(tokenizer: Tokenizer, length: int, module: ModuleType) -> str:
-    """About ``length`` tokens of a file as an assistant might write it: a module of the standard library."""
-    text = inspect.getsource(module)
-    ids = tokenizer.encode(text[: length * 8], add_special_tokens=False)[:length]
-    return tokenizer.decode(ids)
-
-
-def output(setup: Setup, tokenizer: Tokenizer, length: int) -> list[int]:
-    """Ids of an output that is longer than ``length``, in the middle of its long argument there."""
-    thought = prose(tokenizer, length // 2, textwrap) if setup.reasoning else ""
-    text = setup.before + thought + (setup.between if setup.reasoning else "")
-    text += setup.call(prose(tokenizer, length, argparse))
-    return tokenizer.encode(text, add_special_tokens=False)
 
 
 class Deployment:

@@ -1,4 +1,4 @@
-"""Cold start: from process start to the first answer under awslambdaric, as a multiple of a bare import.
+"""How long is it from process start to the first answer under awslambdaric, as a multiple of a bare import?
 
 The process is Lambda's own runtime client with our handler; this module
 plays the Runtime API, hands it one event and takes the time until the answer.
@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from benchmarks.setups import PATH_CHAT, QWEN_TOOL_CHAT, ROOT, gateway_event, model_folder
+from benchmarks.harness.setups import PATH_CHAT, QWEN_TOOL_CHAT, ROOT, gateway_event, model_folder
 
 ROUNDS = 9
 

@@ -1,8 +1,8 @@
-"""What the ``fastokens`` package would give: its encode next to that of ``tokenizers``, and whether the ids are equal.
+"""What would the ``fastokens`` package give: its encode beside that of ``tokenizers``, and are the ids equal?
 
 ``fastokens`` is the encoder of ``vllm-rs``. It is no dependency here: it is
 installed into an environment of its own under ``build/``, where both packages
-run in one process (``benchmarks.fastokens_child``). Without a package index
+run in one process (``benchmarks.harness.fastokens_child``). Without a package index
 the benchmark has no rows.
 
 python -m benchmarks.fastokens STRINGS_OF_EACH_KIND  # equality over a larger corpus, and the strings that differ
@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.setups import ROOT
+from benchmarks.harness.setups import ROOT
 from infra.models import MODELS, build
 
 PINNED = "fastokens==0.3.5"
@@ -71,7 +71,7 @@ def compare(python: Path, each: int) -> list[Json]:
         if model.tokenizer_file != "tokenizer.json":
             continue
         folder = build(name, ROOT / "build" / "models")
-        command = [str(python), "-m", "benchmarks.fastokens_child", str(folder), str(each)]
+        command = [str(python), "-m", "benchmarks.harness.fastokens_child", str(folder), str(each)]
         environ = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True, check=True)
         found.append(json.loads(done.stdout))

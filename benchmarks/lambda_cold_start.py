@@ -1,5 +1,6 @@
-"""Cold start of the built functions under the emulator: from the first event to its answer, and where the time goes.
+"""How long does a built function take from its first event to its answer, and where does the time go?
 
+It runs under the emulator.
 The emulator starts the function when the first event comes, so the time is
 that of Lambda's init phase and the first request together. "prepared" is the
 first request of a function that loaded everything beforehand, as SnapStart's
@@ -15,8 +16,8 @@ import subprocess
 import time
 from typing import Any
 
-from benchmarks.lambda_functions import Built, built_functions, started
-from benchmarks.setups import PATH_CHAT, gateway_event
+from benchmarks.harness.lambda_functions import Built, built_functions, started
+from benchmarks.harness.setups import PATH_CHAT, gateway_event
 from infra.emulator import Runtime
 
 ROUNDS = 9

@@ -1,5 +1,6 @@
-"""What a stream of 1,000 tokens costs on Lambda, from measured times and published prices, next to a small server.
+"""What does a stream of 1,000 tokens cost on Lambda, beside a small server?
 
+The answer is made of measured times and published prices.
 The times are this machine's; Lambda bills whole milliseconds of a function of
 1,769 MB, which is one CPU. Prices are those of us-east-1, on demand, without
 the free tier, as published in 2026; they are the constants below.

@@ -1,4 +1,4 @@
-"""Warm invocations of the built functions: round trips under the emulator, and what Lambda would bill.
+"""How long do warm invocations of the built functions take, and what would Lambda bill?
 
 "round trip" is the emulator's, its own millisecond included, next to the bare
 function with a body of the same size. "billed" is the function's own part:
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lambda_functions import Built, built_functions, started
-from benchmarks.setups import PATH_CHAT, gateway_event, model_folder, tool_call_output
+from benchmarks.harness.lambda_functions import Built, built_functions, started
+from benchmarks.harness.setups import PATH_CHAT, gateway_event, model_folder, tool_call_output
 from infra.emulator import Emulator, Runtime
 
 TOKENS = 1000

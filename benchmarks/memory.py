@@ -1,4 +1,4 @@
-"""Resident memory of the servers, and how long each takes to be ready: ours, vLLM's Python server, ``vllm-rs``.
+"""How much memory do the servers take, and how long until they are ready: ours, vLLM's Python server, ``vllm-rs``?
 
 One model folder (Qwen3), one after the other. Ready and idle are at the first
 answer to ``/health``; ours has not read ``tokenizer.json`` then and does so for
@@ -13,12 +13,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from benchmarks import peers
-from benchmarks.chats import chat
-from benchmarks.checkpoint import SETUPS, output
-from benchmarks.render import PATH
-from benchmarks.setups import PATH_CHAT, model_folder
-from benchmarks.streaming import chunk_bodies, flags
+from benchmarks.harness import peers
+from benchmarks.harness.chats import chat
+from benchmarks.harness.setups import PATH_CHAT, PATH_RENDER, model_folder
+from benchmarks.harness.streams import SETUPS, chunk_bodies, flags, output
 from core.bundle.folder import FolderFiles
 from core.tokenizer import load_tokenizer
 
@@ -47,7 +45,7 @@ def run() -> list[dict[str, Any]]:
                 continue
             idle, _ = peers.memory_mb(peer.pid)
             row: dict[str, Any] = {"server": peer.name, "ready_s": peer.seconds, "idle_mb": idle}
-            render = peers.Connection(peer, PATH)
+            render = peers.Connection(peer, PATH_RENDER)
             row["first_render_s"], _ = render.post(chat(CHARACTERS, 0))
             for number in range(1, CHATS):
                 render.post(chat(CHARACTERS, number))

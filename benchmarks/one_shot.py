@@ -1,4 +1,4 @@
-"""One-shot derender of 2,000 tokens, with and without a parser, as a multiple of the floor.
+"""What does a one-shot derender of 2,000 tokens cost, with and without a parser, as a multiple of the floor?
 
 The floor is what nobody can do without: parse the body (orjson), decode the
 ids (one ``tokenizers`` decode), write a body (orjson). Ours is the whole
@@ -13,8 +13,15 @@ from typing import Any
 import orjson
 from tokenizers import Tokenizer
 
-from benchmarks.setups import PATH_CHAT, QWEN_TOOL_CHAT, gateway_event, lambda_handler, model_folder, tool_call_output
-from benchmarks.timing import best_of
+from benchmarks.harness.setups import (
+    PATH_CHAT,
+    QWEN_TOOL_CHAT,
+    gateway_event,
+    lambda_handler,
+    model_folder,
+    tool_call_output,
+)
+from benchmarks.harness.timing import best_of
 from handlers.app import create_app
 from handlers.derender_endpoints import DERENDER
 from handlers.settings import Settings

@@ -1,4 +1,4 @@
-"""Where the processor time of a call goes: a chunk through a parser, a chat through render.
+"""Where does the processor time of a call go: a chunk through a parser, a chat through render?
 
 A sampling profiler: the process's own CPU clock interrupts it, and the
 innermost frame that belongs to a known part takes the sample, so that C code
@@ -22,12 +22,17 @@ import orjson
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
-from benchmarks.chats import chat
-from benchmarks.checkpoint import SETUPS, output
-from benchmarks.render import PATH as PATH_RENDER
-from benchmarks.render import handler_of
-from benchmarks.setups import PATH_CHAT, Handler, gateway_event, lambda_handler, model_folder
-from benchmarks.streaming import chunk_bodies, parsers
+from benchmarks.harness.chats import chat
+from benchmarks.harness.setups import (
+    PATH_CHAT,
+    PATH_RENDER,
+    Handler,
+    gateway_event,
+    lambda_handler,
+    model_folder,
+    render_handler,
+)
+from benchmarks.harness.streams import SETUPS, chunk_bodies, output, parsers
 from core.bundle.folder import FolderFiles
 from core.tokenizer import load_tokenizer
 from handlers.app import create_app
@@ -177,7 +182,7 @@ def _chunks() -> tuple[str, Parts, Handler, list[Json]]:
 
 
 def _renders() -> tuple[str, Parts, Handler, list[Json]]:
-    handler = handler_of(model_folder("qwen3"))
+    handler = render_handler(model_folder("qwen3"))
     events = [gateway_event(PATH_RENDER, json.dumps(chat(3_400, number))) for number in range(50)]
     for event in events:
         if handler(event, None)["statusCode"] != 200:

@@ -1,5 +1,6 @@
-"""The relay against a bare proxy: the same engine streams through both, and a client reads them to the end.
+"""What does the relay add to a stream, against a bare proxy?
 
+The same engine streams through both, and a client reads them to the end.
 The engine plays back prepared events, one token each, as fast as they are
 taken, so that what stands before it is what is measured. The proxy is the
 least that can stand there: Starlette and httpx, bytes in, bytes out. Engine,
@@ -22,7 +23,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from benchmarks.setups import QWEN_TOOL_CHAT, model_folder, tool_call_output
+from benchmarks.harness.setups import QWEN_TOOL_CHAT, model_folder, tool_call_output
 from tests.support.servers import free_port, running
 
 TOKENS = 500

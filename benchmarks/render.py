@@ -1,4 +1,4 @@
-"""``/v1/chat/completions/render``: ours over HTTP and as a handler call, vLLM's Python server, ``vllm-rs``.
+"""What does a render cost: ours over HTTP and as a handler call, vLLM's Python server, ``vllm-rs``?
 
 The servers take turns, twenty requests each, so that all see the same machine;
 medians are reported, and the token ids of all must be equal. "same" sends one
@@ -17,31 +17,20 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import orjson
 from tokenizers import Tokenizer
 
-from benchmarks import peers
-from benchmarks.chats import characters_for, chat
-from benchmarks.setups import Handler, gateway_event, lambda_handler, model_folder
-from handlers.app import create_app
-from handlers.render_endpoints import RENDER
-from handlers.settings import Settings
+from benchmarks.harness import peers
+from benchmarks.harness.chats import characters_for, chat
+from benchmarks.harness.setups import PATH_RENDER, Handler, gateway_event, model_folder, render_handler
 
-PATH = "/v1/chat/completions/render"
 # Tokens of a chat, and the requests of each kind.
 SIZES = {"short": (24, 300), "815 tokens": (815, 200), "long": (8_000, 40)}
 # So many requests go to one server before the next one has its turn: its caches are warm, and all see one machine.
 BLOCK = 20
 Json = dict[str, Any]
-
-
-def handler_of(folder: Path) -> Handler:
-    """The render function as Lambda calls it."""
-    settings = Settings(model=str(folder), served_model_name=("m",))
-    return lambda_handler(create_app(settings, RENDER))
 
 
 def answer_of(handler: Handler, body: bytes) -> Json:
@@ -50,7 +39,7 @@ def answer_of(handler: Handler, body: bytes) -> Json:
     Raises:
         RuntimeError: it is an error.
     """
-    answer = handler(gateway_event(PATH, body.decode()), None)
+    answer = handler(gateway_event(PATH_RENDER, body.decode()), None)
     if answer["statusCode"] != 200:
         raise RuntimeError(answer["body"][:400])
     rendered: Json = json.loads(answer["body"])
@@ -61,7 +50,7 @@ def run() -> list[Json]:
     """One row for each size of a chat, sent again and fresh."""
     folder = model_folder("qwen3")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    handler = handler_of(folder)
+    handler = render_handler(folder)
     rows = []
     with ExitStack() as stack:
         bare = stack.enter_context(_bare())
@@ -87,10 +76,10 @@ def _tokens(handler: Handler, characters: int, chats: int) -> float:
 def _compare(
     handler: Handler, tokenizer: Tokenizer, servers: Sequence[peers.Peer], bare: peers.Peer, bodies: Sequence[bytes]
 ) -> Json:
-    connections = {peer.name: peers.Connection(peer, PATH) for peer in (*servers, bare)}
+    connections = {peer.name: peers.Connection(peer, PATH_RENDER) for peer in (*servers, bare)}
     rendered = [answer_of(handler, body) for body in bodies]
     prompts = [tokenizer.decode(answer["token_ids"], skip_special_tokens=False) for answer in rendered]
-    events = [gateway_event(PATH, body.decode()) for body in bodies]
+    events = [gateway_event(PATH_RENDER, body.decode()) for body in bodies]
     times: dict[str, list[float]] = {name: [] for name in (*connections, "handler", "floor", "encode")}
     same = [True] * len(bodies)
     for first in range(0, len(bodies), BLOCK):
@@ -154,7 +143,7 @@ def _serve_bare() -> None:
     async def read(request: Request) -> Response:
         return Response(b'{"bytes":%d}' % len(await request.body()), media_type="application/json")
 
-    app = Starlette(routes=[Route("/health", read), Route(PATH, read, methods=["POST"])])
+    app = Starlette(routes=[Route("/health", read), Route(PATH_RENDER, read, methods=["POST"])])
     port = sys.argv[sys.argv.index("--port") + 1]
     uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="critical", lifespan="off")
 

@@ -1,7 +1,7 @@
-"""Streaming derender through a parser, one token a chunk: time per chunk, total, and bytes each way.
+"""What does a stream through a parser cost, one token a chunk: time per chunk, total, and bytes each way?
 
 Over HTTP on loopback, ours (``derender serve``) against the real ``vllm launch
-render`` where vLLM is installed (``benchmarks.peers``), both started here and
+render`` where vLLM is installed (``benchmarks.harness.peers``), both started here and
 measured in one run; ours alone otherwise. vLLM replays, so a whole stream takes
 it minutes: where that would be too long only its last chunk is timed, with the
 state it would have made, its total is left out, and its bytes are added up from
@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from benchmarks import peers
-from benchmarks.checkpoint import LENGTHS, SETUPS, TOOL, Setup, output
-from benchmarks.setups import PATH_CHAT, gateway_event, lambda_handler, model_folder
+from benchmarks.harness import peers
+from benchmarks.harness.setups import PATH_CHAT, gateway_event, lambda_handler, model_folder
+from benchmarks.harness.streams import LENGTHS, SETUPS, Setup, chunk_bodies, flags, output, parsers
 from core.bundle.folder import FolderFiles
 from core.tokenizer import load_tokenizer
 from handlers.app import create_app
@@ -33,7 +33,6 @@ LAST = 20
 # A curve's points are medians of so many chunks.
 WINDOW = 64
 TOLD = ("setup", "tokens", "end_ms", "total_s", "vllm_end_ms", "vllm_total_s")
-REQUEST_ID = "chatcmpl-0123456789abcdef0123456789abcdef"
 Json = dict[str, Any]
 
 
@@ -61,25 +60,6 @@ def run() -> list[Json]:
 
 
 # -- the streams ----------------------------------------------------------------------------------
-
-
-def chunk_bodies(prompt: Sequence[int], ids: Sequence[int], carry: bool) -> Iterator[Json]:
-    """The request of each chunk, but for its state."""
-    context = {
-        "model": "m",
-        "prompt_tokens": len(prompt),
-        "prompt_token_ids": list(prompt),
-        "chat_request": {"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": [TOOL]},
-    }
-    for number, token_id in enumerate(ids):
-        last = number == len(ids) - 1
-        choice = {"index": 0, "token_ids": [token_id], "finish_reason": "length" if last else None}
-        body: Json = {"stream": True, "generate_chunk": {"request_id": REQUEST_ID, "choices": [choice]}}
-        if not carry or number == 0:
-            body |= context
-        if carry and number == 0:
-            body["carry_context"] = True
-        yield body
 
 
 def _measure(peer: peers.Peer, prompt: Sequence[int], ids: Sequence[int], carry: bool) -> Json:
@@ -158,17 +138,3 @@ def _handler_cpu(setup: Setup, folder: str, prompt: Sequence[int], ids: Sequence
         times.append(time.process_time() - began)
         state = json.loads(answer["body"])["stream_state"]
     return median(times[-LAST:]) * 1e3
-
-
-# -- the servers ----------------------------------------------------------------------------------
-
-
-def parsers(setup: Setup) -> Json:
-    """The parser settings of a setup, by field of ``Settings``."""
-    return {"tool_call_parser": setup.tool, "reasoning_parser": setup.reasoning, "enable_auto_tool_choice": True}
-
-
-def flags(setup: Setup) -> list[str]:
-    """The same as flags, which both servers spell alike."""
-    words = ["--enable-auto-tool-choice", "--tool-call-parser", setup.tool]
-    return [*words, "--reasoning-parser", setup.reasoning] if setup.reasoning else words

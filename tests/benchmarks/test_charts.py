@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import charts, tables
-from benchmarks.svg import Bar, Line, bar_chart, line_chart, number
+from benchmarks.harness import charts, tables
+from benchmarks.harness.svg import Bar, Line, bar_chart, line_chart, number
 
 ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,7 +15,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.chats import prose
+from benchmarks.harness.chats import prose
 
 _SPACES = [chr(i) for i in range(0x3001) if chr(i).isspace()] + ["\u200b", "\u200d", "\ufeff", "\u00ad", "\u2060"]
 _CONTRACTIONS = ["'s", "'S", "'ſ", "'t", "'T", "'re", "'RE", "'rE", "'ve", "'VE", "'m", "'M", "'ll", "'lL", "'d", "'D"]

@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.peers import running
-from benchmarks.setups import QWEN_TOOL_CHAT, ROOT, model_folder
+from benchmarks.harness.peers import running
+from benchmarks.harness.setups import QWEN_TOOL_CHAT, ROOT, model_folder
 from handlers.commands.bundle import write_bundle
 from infra.emulator import Emulator, Runtime, prepare_runtime
 from infra.package.build import Workshop

@@ -1,6 +1,6 @@
 """Runs in the environment that has ``fastokens``: compares it with ``tokenizers`` over one model folder, writes JSON.
 
-python -m benchmarks.fastokens_child FOLDER STRINGS_OF_EACH_KIND
+python -m benchmarks.harness.fastokens_child FOLDER STRINGS_OF_EACH_KIND
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import fastokens
 from tokenizers import AddedToken, Tokenizer
 
-from benchmarks.chats import prose
-from benchmarks.encode_corpus import corpus
+from benchmarks.harness.chats import prose
+from benchmarks.harness.encode_corpus import corpus
 
 # Flags that a folder's configuration may give tokens of its own.
 _FLAGGED = [

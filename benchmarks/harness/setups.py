@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PATH_CHAT = "/v1/chat/completions/derender"
+PATH_RENDER = "/v1/chat/completions/render"
 QWEN_TOOL_CHAT: dict[str, Any] = {
     "tool_call_parser": "hermes",
     "reasoning_parser": "qwen3",
@@ -50,6 +51,15 @@ def lambda_handler(app: Any) -> Handler:
     adapter: Any = Mangum(app, lifespan="off")
     handler: Handler = adapter
     return handler
+
+
+def render_handler(folder: Path) -> Handler:
+    """The render function as Lambda calls it."""
+    from handlers.app import create_app
+    from handlers.render_endpoints import RENDER
+    from handlers.settings import Settings
+
+    return lambda_handler(create_app(Settings(model=str(folder), served_model_name=("m",)), RENDER))
 
 
 def gateway_event(path: str, body: str) -> dict[str, Any]:

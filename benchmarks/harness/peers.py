@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.setups import ROOT
+from benchmarks.harness.setups import ROOT
 from infra.slice.errors import SliceError
 from infra.slice.fetch import published
 from infra.slice.versions import NEWEST

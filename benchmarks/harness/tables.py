@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.setups import ROOT
+from benchmarks.harness.setups import ROOT
 
 DOCUMENTS = tuple(ROOT / "docs" / "results" / name for name in ("benchmarks.md", "fastokens.md"))
 _MARKED = re.compile(r"(<!-- table ([a-z_]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.setups import ROOT
-from benchmarks.svg import Bar, Line, bar_chart, line_chart
+from benchmarks.harness.setups import ROOT
+from benchmarks.harness.svg import Bar, Line, bar_chart, line_chart
 
 CHARTS = ROOT / "docs" / "charts"
 OURS, VLLM, RUST, PALE, GREY = "#0969da", "#bc4c00", "#1a7f37", "#9ec5f4", "#8c959f"

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from core.dialects.chat import CHAT
+from core.dialects.completions import COMPLETIONS
 from core.model import Model
 from core.protocol.engine import GenerateChunk
-from core.relay.request import open_chat, open_completion
-from core.relay.stream import open_stream
+from core.relay.answer import AnswerStream
+from core.relay.request import open_chat
 from core.relay.whole import WholeAnswer
 from core.render.chat import render_chat
 from core.upstream.requests import chat_type, completion_type
@@ -92,15 +94,14 @@ def test_the_relay_validates_a_request_once(
     for kind in (chat_type(), completion_type()):
         count(kind)
     completion = {"prompt": "Hello", "max_tokens": 4, "logprobs": 1}
-    for opened in (
-        open_chat(model, {**HELLO, "max_tokens": 4, "stream": stream}),
-        open_completion(model, {**completion, "stream": stream}),
-    ):
+    for dialect, body in ((CHAT, {**HELLO, "max_tokens": 4}), (COMPLETIONS, completion)):
+        door = dialect.relaying()
+        request = door.open_request(model, {**body, "stream": stream})
         if stream:
-            written = open_stream(opened)
+            written = AnswerStream(request, door.writer(request))
             assert [*written.begin(), *written.advance(0, CHUNK), *written.end()]
         else:
-            whole = WholeAnswer(opened)
+            whole = WholeAnswer(request, door.answer)
             whole.add(0, CHUNK)
             assert whole.end()["choices"]
     assert seen == ["ChatCompletionRequest", "CompletionRequest"]

@@ -8,6 +8,7 @@ from pydantic_core import from_json
 
 from core.choice.output import ChoiceOutput, ToolCall
 from core.json import Json
+from core.protocol.engine import GenerateResponse
 from core.protocol.openai import random_id
 from core.upstream.messages import stop_reasons
 
@@ -31,6 +32,12 @@ def message(output: ChoiceOutput, message_id: str, model_name: str, usage: Json)
         body["stop_sequence"] = sequence
     body["usage"] = usage
     return body
+
+
+def transfers(source: GenerateResponse) -> Json:
+    """What an engine hands to the next one, passed on."""
+    given = {"kv_transfer_params": source.kv_transfer_params, "ec_transfer_params": source.ec_transfer_params}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _blocks(output: ChoiceOutput) -> list[Json]:

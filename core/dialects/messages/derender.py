@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
@@ -11,11 +11,12 @@ from core.bounds import check_count, check_prompt_ids, check_responses
 from core.choice.output import ChoiceOutput
 from core.derender.chat import read_chat
 from core.derender.chat_stream import open_chat
-from core.dialects.messages.answer import message
+from core.dialects.messages.answer import message, transfers
 from core.dialects.messages.conversation import read_messages, shaping_fields
+from core.dialects.messages.errors import error_body
 from core.dialects.messages.events import MessageEvents, Written
 from core.dialects.messages.usage import message_usage
-from core.errors import BadRequest, InvalidState
+from core.errors import BadRequest, InvalidState, RequestError
 from core.json import Json
 from core.model import Model
 from core.protocol.derender import OneShotBody, StreamBody
@@ -27,11 +28,22 @@ from core.state.call import StreamCall, open_call
 from core.state.carried import carry
 
 _PLACE = "body.messages_request"
+_FAILED = "error"  # the finish reason of such an answer
 _STATE = "stream_state.written"
 MESSAGES_REQUEST_REQUIRED = (
     "messages_request is required when a tool or reasoning parser is configured because plain detokenization "
     "would leak raw parser markup into content."
 )
+
+
+class EngineGaveUp(RequestError):
+    """The engine's answer is that it failed: there is no message in it."""
+
+    status: ClassVar[int] = 502
+    type: ClassVar[str] = "BadGatewayError"
+
+    def __init__(self) -> None:
+        super().__init__("the engine failed while it generated")
 
 
 class DerenderMessagesRequest(OneShotBody):
@@ -79,10 +91,12 @@ def derender(model: Model, body: DerenderMessagesRequest) -> Json:
     # A parser must see how the prompt ends, whoever tells it.
     prompt_ids = source.prompt_token_ids if source.prompt_token_ids is not None else body.prompt_token_ids
     answered = source.model_copy(update={"prompt_token_ids": prompt_ids})
+    if source.choices[0].finish_reason == _FAILED:
+        raise EngineGaveUp()
     (output,) = read_chat(model, answered, options, chat, body.prompt_token_ids)
     prompt_tokens = body.prompt_tokens if body.prompt_tokens is not None else len(prompt_ids or ())
     usage = message_usage(prompt_tokens, len(output.source.token_ids or ()), source.usage)
-    return message(output, source.request_id or random_id(), name, usage)
+    return {**message(output, source.request_id or random_id(), name, usage), **transfers(source)}
 
 
 def derender_stream(model: Model, body: DerenderMessagesStreamRequest) -> Json:
@@ -150,6 +164,9 @@ class _EventWriter:
             if not written.started:
                 yield self._events.start(message_usage(written.input_tokens, 0))
             written.output_tokens += len(output.source.token_ids or ())
+            if output.finish_reason == _FAILED:
+                yield from self._events.fail(error_body(EngineGaveUp()))
+                return
             yield from self._events.say(output)
             if output.finish_reason is not None:
                 usage = message_usage(written.input_tokens, written.output_tokens, chunk.usage)

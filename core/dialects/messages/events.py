@@ -105,6 +105,12 @@ class MessageEvents:
         written.ended = True
         yield {"type": "message_stop"}
 
+    def fail(self, error: Json) -> Iterator[Json]:
+        """The events of a message that cannot go on; ``error`` is the last."""
+        yield from self._stop()
+        self.written.ended = True
+        yield error
+
     def _grow(self, block: Literal["text", "thinking"], text: str) -> Iterator[Json]:
         if self.written.block != block:
             yield from self._stop()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from core.choice.output import ChoiceOutput
 from core.derender.chat import read_chat
-from core.dialects.messages.answer import message
+from core.dialects.messages.answer import message, transfers
 from core.dialects.messages.conversation import read_messages
 from core.dialects.messages.events import MessageEvents, Written
 from core.dialects.messages.usage import message_usage
@@ -27,12 +26,12 @@ def open_request(model: Model, body: Any, request_id: str | None = None) -> Rela
     chat = read_messages(model, body)
     # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
     rendered = render_valid_chat(model, chat.model_copy(), request_id)
+    # A message always tells its usage, of which the engine knows what was cached.
+    rendered["stream_options"] = {"include_usage": True}
     assert isinstance(body, Mapping)
     parsed = None if model.chat_parser is None else chat
     options = chat_options(chat)
-    request = open_rendered(model, body, [rendered], rendered["request_id"], options, parsed, None, is_chat=True)
-    # Only the last event tells the usage: nothing of it is counted chunk by chunk.
-    return replace(request, continuous_usage=False)
+    return open_rendered(model, body, [rendered], rendered["request_id"], options, parsed, None, is_chat=True)
 
 
 class MessageWriter:
@@ -65,4 +64,4 @@ def answer(request: RelayRequest, responses: Sequence[GenerateResponse], reporte
     (response,) = responses
     (output,) = read_chat(request.model, response, request.options, request.chat, response.prompt_token_ids)
     usage = message_usage(request.prompt_tokens, len(output.source.token_ids or ()), reported)
-    return message(output, request.response_id, request.model_name, usage)
+    return {**message(output, request.response_id, request.model_name, usage), **transfers(response)}

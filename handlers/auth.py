@@ -13,6 +13,8 @@ from core.errors import Unauthorized
 from handlers.responses import error_response
 
 # These answer without a key, as in vLLM: load balancers have none. Everything else needs one.
+# Where a request keeps what its caller is known by: the digest of the key.
+CALLER = "caller"
 _OPEN = frozenset({"/health", "/ping", "/version"})
 
 
@@ -29,7 +31,10 @@ class ServiceKeys:
         self._digests = [_digest(key.encode("utf-8")) for key in keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in _OPEN or self._knows(scope):
+        caller = self._caller(scope) if scope["type"] == "http" else None
+        if caller is not None:
+            scope.setdefault("state", {})[CALLER] = caller
+        if scope["type"] != "http" or scope["path"] in _OPEN or caller is not None:
             await self._app(scope, receive, send)
             return
         error = Unauthorized("a valid API key is required: Authorization: Bearer KEY")
@@ -37,14 +42,15 @@ class ServiceKeys:
         response.headers["www-authenticate"] = "Bearer"
         await response(scope, receive, send)
 
-    def _knows(self, scope: Scope) -> bool:
+    def _caller(self, scope: Scope) -> bytes | None:
+        """The digest of the key that a request brings, None where it is none of ours."""
         headers = dict(reversed(scope["headers"]))  # of a repeated header the first counts
         scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
         given = [_digest(key.strip())] if scheme.lower() == b"bearer" else []
         if b"x-api-key" in headers:
             given.append(_digest(headers[b"x-api-key"].strip()))
         # Digests, compared in constant time: how long it takes tells nothing of a key.
-        return any(hmac.compare_digest(digest, known) for digest in given for known in self._digests)
+        return next((one for one in given if any(hmac.compare_digest(one, known) for known in self._digests)), None)
 
 
 def _digest(key: bytes) -> bytes:

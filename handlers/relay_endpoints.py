@@ -17,8 +17,10 @@ from core.protocol.body import decode_body
 from core.protocol.engine import GenerateChunk, GenerateResponse
 from core.relay.answer import AnswerStream
 from core.relay.errors import UnreadableOutput
+from core.relay.passing import Passing
 from core.relay.request import RelayRequest
 from core.relay.whole import WholeAnswer
+from handlers.auth import CALLER
 from handlers.counting import count_routes
 from handlers.engine_client import EngineClient
 from handlers.logs import write_fault
@@ -71,7 +73,9 @@ class Relay:
         return Route(dialect.path, name, endpoint, lambda: dialect.rendering().forms(), dialect.errors)
 
     async def _answer(self, dialect: Dialect, model: Model, body: bytes, request: Request) -> Response:
-        opened = dialect.relaying().open_request(model, decode_body(body), request.headers.get(_REQUEST_ID))
+        passing = Passing(self._settings.engine_params, request.scope.get("state", {}).get(CALLER))
+        given = request.headers.get(_REQUEST_ID)
+        opened = dialect.relaying().open_request(model, decode_body(body), given, passing)
         if opened.stream:
             form = StreamForm(dialect.named_events, dialect.errors)
             blocks = stream_answer(self.engines, dialect, opened, form, request)

@@ -17,6 +17,7 @@ import orjson
 
 from core.errors import ConfigurationError
 from core.options import ModelOptions
+from core.relay.passing import PASSABLE
 from core.tokenizer import MODES
 
 PREFIX = "DERENDER_"
@@ -52,7 +53,7 @@ class Settings:
     ``engine_url`` lists the token engines of the relay, in the order in which
     they are tried; without any there is no relay. ``engine_model`` is the
     name that the engines serve the model by, None for the one that a client
-    gives. ``engine_timeout`` is how
+    gives, ``engine_params`` the fields of a client that reach them (``core.relay.passing``). ``engine_timeout`` is how
     many seconds an engine may be silent, ``sse_keep_alive_interval`` after how
     many a silent stream gets a comment (0: never). With ``api_key`` every
     request needs one of these bearer keys.
@@ -85,6 +86,7 @@ class Settings:
     engine_url: Sequence[str] = ()
     engine_api_key: str | None = field(default=None, repr=False)
     engine_model: str | None = None
+    engine_params: Sequence[str] = ()
     engine_timeout: float = DEFAULT_ENGINE_TIMEOUT
     sse_keep_alive_interval: float = DEFAULT_KEEP_ALIVE
     api_key: Sequence[str] = field(default=(), repr=False)
@@ -106,6 +108,9 @@ class Settings:
                 raise ConfigurationError(f"{PREFIX}ENGINE_URL must hold http:// or https:// addresses, not {url!r}")
         if self.engine_api_key is not None and not self.engine_api_key.isascii():
             raise ConfigurationError(f"{PREFIX}ENGINE_API_KEY must hold ASCII characters only")
+        for name in self.engine_params:
+            if name not in PASSABLE:
+                raise ConfigurationError(f"{PREFIX}ENGINE_PARAMS must hold {', '.join(PASSABLE)}, not {name!r}")
         if not 0 < self.engine_timeout < float("inf"):
             raise ConfigurationError(
                 f"{PREFIX}ENGINE_TIMEOUT must be a number of seconds above 0, not {self.engine_timeout}"
@@ -250,6 +255,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "max_body_bytes": _number,
     "max_response_bytes": _number,
     "engine_url": _names,
+    "engine_params": _names,
     "engine_timeout": _seconds,
     "parser_budget": _seconds,
     "sse_keep_alive_interval": _seconds,

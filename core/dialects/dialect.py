@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from core.dialects.error_shape import ErrorShape
 from core.json import Json
 from core.model import Model
+from core.relay.passing import NOTHING, Passing
 
 if TYPE_CHECKING:
     # What a door takes and gives is loaded with it.
@@ -81,11 +82,14 @@ class Derendering(Protocol):
 class Relaying(Protocol):
     """The door to the relay."""
 
-    def open_request(self, model: Model, body: Any, request_id: str | None = None) -> RelayRequest:
+    def open_request(
+        self, model: Model, body: Any, request_id: str | None = None, passing: Passing = NOTHING
+    ) -> RelayRequest:
         """A request for the engine; ``body`` is the decoded JSON, ``request_id`` wins over the request's own.
 
         Raises:
-            ModelNotFound, BadRequest, SchemaError: as rendering does; also for an id outside the vocabulary.
+            ModelNotFound, BadRequest, SchemaError: as rendering does; also for an id outside the vocabulary,
+                and for a field that ``passing`` does not let through.
         """
         ...
 

@@ -15,6 +15,7 @@ from core.json import Json
 from core.model import Model
 from core.protocol.openai import random_id
 from core.protocol.output_options import OutputOptions, chat_options, completion_options
+from core.relay.passing import NOTHING, Passing
 from core.relay.vocabulary import check_vocabulary, vocabulary_size
 from core.render.chat import render_valid_chat
 from core.render.completions import render_valid_completion
@@ -24,7 +25,6 @@ from core.upstream.requests import validate_chat, validate_completion
 _FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 # vLLM's own default, which its render leaves out: an engine that is not told puts its own in.
 _DEFAULT_MAX_TOKENS = 16
-_MAX_ID = 128
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,12 @@ class RelayRequest:
         return sum(len(prompt["token_ids"]) for prompt in self.prompts)
 
 
-def open_chat(model: Model, body: Any, request_id: str | None = None) -> RelayRequest:
+def open_chat(model: Model, body: Any, request_id: str | None = None, passing: Passing = NOTHING) -> RelayRequest:
     """A chat request; ``body`` is its decoded JSON, ``request_id`` wins over the request's own.
 
     Raises:
-        ModelNotFound, BadRequest, SchemaError: as render does; also for an id outside the vocabulary.
+        ModelNotFound, BadRequest, SchemaError: as render does; also for an id outside the vocabulary,
+            and for a field that ``passing`` does not let through.
     """
     chat = validate_chat(body)
     # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
@@ -76,10 +77,12 @@ def open_chat(model: Model, body: Any, request_id: str | None = None) -> RelayRe
     options = chat_options(chat)
     read_by_parser = None if model.chat_parser is None else chat
     echo = [_last_words(body)] if _flag(body, "echo") else None
-    return open_rendered(model, body, [rendered], rendered["request_id"], options, read_by_parser, echo, is_chat=True)
+    return open_rendered(
+        model, body, [rendered], rendered["request_id"], options, read_by_parser, echo, passing, is_chat=True
+    )
 
 
-def open_completion(model: Model, body: Any, request_id: str | None = None) -> RelayRequest:
+def open_completion(model: Model, body: Any, request_id: str | None = None, passing: Passing = NOTHING) -> RelayRequest:
     """A completion request of one or more prompts.
 
     Raises:
@@ -95,7 +98,7 @@ def open_completion(model: Model, body: Any, request_id: str | None = None) -> R
             raise BadRequest("echo with logprobs cannot be streamed: an engine's stream has none of the prompt", "echo")
         # Ids that are echoed beside the text leave the text out, as in vLLM.
         echo = [""] * len(rendered) if options.return_token_ids else _prompt_texts(model, body, rendered)
-    return open_rendered(model, body, rendered, f"cmpl-{base}", options, None, echo, is_chat=False)
+    return open_rendered(model, body, rendered, f"cmpl-{base}", options, None, echo, passing, is_chat=False)
 
 
 def open_rendered(
@@ -106,14 +109,16 @@ def open_rendered(
     options: OutputOptions,
     chat: Any,
     echo: Sequence[str] | None,
+    passing: Passing,
     *,
     is_chat: bool,
 ) -> RelayRequest:
     """A request that is rendered; ``chat`` and ``echo`` are as in :class:`RelayRequest`.
 
     Raises:
-        BadRequest: an id is outside the vocabulary.
+        BadRequest: an id is outside the vocabulary, or a field is set that ``passing`` does not let through.
     """
+    rendered = [passing.pass_on(request) for request in rendered]
     size = vocabulary_size(model)
     for request in rendered:
         check_vocabulary(request, size)
@@ -124,7 +129,7 @@ def open_rendered(
         "prompt_logprobs" in first["sampling_params"]
         or bool(first["kv_transfer_params"] or first["ec_transfer_params"])
     )
-    engine_id = f"{response_id[:_MAX_ID]}-{secrets.token_hex(8)}"
+    engine_id = f"derender-{secrets.token_hex(16)}"
     prompts = [
         _engine_request(request, engine_id if len(rendered) == 1 else f"{engine_id}-{index}", whole, include_usage)
         for index, request in enumerate(rendered)
@@ -154,8 +159,8 @@ def open_rendered(
 def _engine_request(rendered: Json, engine_id: str, whole: bool, include_usage: bool) -> Json:
     """What goes to the engine of a rendered request.
 
-    The id is drawn anew: clients choose theirs, and who knew another's could
-    end its request. Stop strings stay here (``core.relay.stop_strings``). The
+    The id is drawn whole: clients choose theirs, who knew another's could end
+    its request, and an engine writes it into its log. Stop strings stay here (``core.relay.stop_strings``). The
     engine streams even for a client that does not: only then can it be stopped
     where a stop string ends, and is its silence noticed.
     """

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.errors import ConfigurationError
+from core.relay.passing import PASSABLE
 from handlers.settings import CHOICES, PREFIX
 
 _FLAGS = ("enable-auto-tool-choice", "trust-request-chat-template", "exclude-tools-when-tool-choice-none")
@@ -74,6 +75,12 @@ def _parser() -> argparse.ArgumentParser:
         serve.add_argument(f"--{name}", choices=CHOICES[name.replace("-", "_")], help=text)
     serve.add_argument("--state-key", nargs="+", metavar="KEY", help="keys that sign stream states; the first signs")
     serve.add_argument("--engine-url", nargs="+", metavar="URL", help="token engines: turns the relay on")
+    serve.add_argument(
+        "--engine-params",
+        nargs="+",
+        metavar="FIELD",
+        help=f"client fields that reach the engines: {', '.join(PASSABLE)}",
+    )
     serve.add_argument("--api-key", nargs="+", metavar="KEY", help="bearer keys, one of which every request needs")
     serve.set_defaults(run=_serve)
 
@@ -94,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 def _serve(arguments: argparse.Namespace) -> int:
     environ = dict(os.environ)
     environ[PREFIX + "MODEL"] = arguments.model
-    for name in ("served_model_name", "state_key", "engine_url", "api_key"):
+    for name in ("served_model_name", "state_key", "engine_url", "engine_params", "api_key"):
         if getattr(arguments, name):
             environ[PREFIX + name.upper()] = " ".join(getattr(arguments, name))
     for name in (*_FLAGS, *_VALUES, *_WORDS):

@@ -29,6 +29,7 @@ class SamplingParams(BaseModel):
     skip_special_tokens: bool = True
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    extra_args: dict[str, Any] | None = None
 
     @property
     def stop_strings(self) -> list[str]:
@@ -89,3 +90,8 @@ class GenerateRequest(BaseModel):
     return_token_ids: bool | None = None
     stream: bool | None = False
     stream_options: StreamOptions | None = None
+    # Accepted, and of no effect: what reached the engine can be looked up.
+    cache_salt: str | None = None
+    priority: int = 0
+    kv_transfer_params: dict[str, Any] | None = None
+    ec_transfer_params: dict[str, Any] | None = None

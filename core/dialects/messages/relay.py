@@ -15,13 +15,14 @@ from core.json import Json
 from core.model import Model
 from core.protocol.engine import GenerateResponse, Usage
 from core.protocol.output_options import chat_options
+from core.relay.passing import NOTHING, Passing
 from core.relay.request import RelayRequest, open_rendered
 from core.render.chat import render_valid_chat
 
 __all__ = ["MessageWriter", "answer", "open_request", "writer"]
 
 
-def open_request(model: Model, body: Any, request_id: str | None = None) -> RelayRequest:
+def open_request(model: Model, body: Any, request_id: str | None = None, passing: Passing = NOTHING) -> RelayRequest:
     """A Messages request; see :class:`~core.dialects.dialect.Relaying`."""
     chat = read_messages(model, body)
     # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
@@ -31,7 +32,7 @@ def open_request(model: Model, body: Any, request_id: str | None = None) -> Rela
     assert isinstance(body, Mapping)
     parsed = None if model.chat_parser is None else chat
     options = chat_options(chat)
-    return open_rendered(model, body, [rendered], rendered["request_id"], options, parsed, None, is_chat=True)
+    return open_rendered(model, body, [rendered], rendered["request_id"], options, parsed, None, passing, is_chat=True)
 
 
 class MessageWriter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +20,13 @@ from core.upstream.version import vllm_version
 
 if TYPE_CHECKING:
     from core.parsing.chat_parser import ChatParser
+    from core.render.media import ImageReader
     from core.render.renderer import Renderer
     from core.state.signature import StateSigner
     from core.upstream.model_view import ModelView
 
+# What reads the images of a model; None when nobody knows how to.
+ImagesOf = Callable[[ModelFiles, ModelConfig, Tokenizer], "ImageReader | None"]
 # vLLM's fallback for a model that declares no context length.
 _DEFAULT_MODEL_LEN = 2048
 
@@ -40,6 +44,7 @@ class Model:
     chat_parser: ChatParser | None
     signer: StateSigner | None
     files: ModelFiles
+    images: ImageReader | None = None
 
     @cached_property
     def stream_config(self) -> str:
@@ -68,7 +73,9 @@ class Model:
         from core.render.renderer import build_renderer  # late: vLLM's rendering modules are slow to load
 
         view = _view(self.config, self.options, self.origin, self.limits)
-        return build_renderer(self.config, self.options, view, self.tokenizer, self.limits, self.chat_parser)
+        return build_renderer(
+            self.config, self.options, view, self.tokenizer, self.limits, self.chat_parser, self.images
+        )
 
     def resolve_name(self, requested: str | None) -> str:
         """The model name for a response.
@@ -84,8 +91,8 @@ class Model:
         return requested
 
 
-def load_model(files: ModelFiles, options: ModelOptions) -> Model:
-    """Load a model for serving.
+def load_model(files: ModelFiles, options: ModelOptions, images: ImagesOf | None = None) -> Model:
+    """Load a model for serving; ``images`` builds what reads its images, where images are read.
 
     Raises:
         ConfigurationError: the files or the options cannot work; says which and why.
@@ -114,6 +121,7 @@ def load_model(files: ModelFiles, options: ModelOptions) -> Model:
         chat_parser=_chat_parser(config, tokenizer, options, files.origin, limits),
         signer=_signer(options),
         files=files,
+        images=None if images is None else images(files, config, tokenizer),
     )
 
 

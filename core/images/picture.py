@@ -10,6 +10,7 @@ before a pixel is decoded, and whatever it raises over a file is a 400.
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ _JPEG = b"\xff\xd8"
 _START_OF_SCAN = b"\xff\xda"
 # What may say more about a PNG's colours or orientation, and may stand behind its pixels.
 _TELLING = frozenset((b"eXIf", b"tRNS", b"iTXt", b"zTXt", b"tEXt"))
+
+# An object's address in a message, which vLLM takes out as well.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 # Sizes are bounded here, before anything is decoded.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
@@ -152,6 +156,6 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _refusal(exc: Exception) -> BadRequest:
-    message = str(exc) or type(exc).__name__
+    message = _ADDRESS.sub("", str(exc)) or type(exc).__name__
     # vLLM passes on what Pillow says of a value and names the step for everything else.
     return BadRequest(message if isinstance(exc, ValueError) else f"Failed to load image: {message}")

@@ -7,19 +7,29 @@ fetched here: files of http(s) URLs are handed in by who is allowed to fetch the
 from __future__ import annotations
 
 import binascii
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from core.errors import BadRequest, NotImplementedHere, RequestError, ServerRefusal
+from core.render.media import Files, FilesWanted
 
-NO_LOCAL_FILES = "Cannot load local files without `--allowed-local-media-path`."
-# What was fetched for each URL: a file, or why there is none.
-Fetched = Mapping[str, "bytes | RequestError"]
+_NO_LOCAL_FILES = "Cannot load local files without `--allowed-local-media-path`."
 
 
-def read_source(url: Any, fetched: Fetched) -> bytes:
-    """The file that a URL stands for.
+def check_fetched(urls: Sequence[Any], files: Files) -> None:
+    """Ask for the files of remote URLs that are not there.
+
+    Raises:
+        FilesWanted: there are some.
+    """
+    wanted = list(dict.fromkeys(url for url in urls if is_remote(url) and url not in files))
+    if wanted:
+        raise FilesWanted(not_allowed(wanted[0], ()), wanted)
+
+
+def read_source(url: Any, files: Files) -> bytes:
+    """The file that a URL stands for; that of a remote one is among ``files``.
 
     Raises:
         RequestError: with vLLM's words and status.
@@ -30,14 +40,12 @@ def read_source(url: Any, fetched: Fetched) -> bytes:
         return _data(url)
     scheme = _scheme(url)
     if is_remote(url):
-        found = fetched.get(url)
-        if found is None:
-            raise BadRequest(not_allowed(url, ()), "image_url")
+        found = files[url]
         if isinstance(found, RequestError):
             raise found
         return found
     if scheme == "file":
-        raise ServerRefusal(NO_LOCAL_FILES)
+        raise ServerRefusal(_NO_LOCAL_FILES)
     raise BadRequest("The URL must be either a HTTP, data or file URL.")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from core.model import Model
 from core.render.conversation import Conversation, read_chat
 from core.render.generate_request import generate_request, parse_context
+from core.render.media import AS_ASKED, ImageHandling
 from core.render.prompt import Prompt, check_prompt, encode_conversation
 from core.render.renderer import Renderer
 from core.render.request_parser import RequestParser
@@ -20,7 +21,9 @@ from core.upstream.refusals import refusals
 from core.upstream.requests import validate_chat
 
 
-def render_chat(model: Model, body: Any, request_id: str | None = None) -> dict[str, Any]:
+def render_chat(
+    model: Model, body: Any, request_id: str | None = None, images: ImageHandling = AS_ASKED
+) -> dict[str, Any]:
     """The ``GenerateRequest`` of a chat request.
 
     ``body`` is the decoded JSON of the request and stays as it is.
@@ -29,10 +32,12 @@ def render_chat(model: Model, body: Any, request_id: str | None = None) -> dict[
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
     """
-    return render_valid_chat(model, validate_chat(body), request_id)
+    return render_valid_chat(model, validate_chat(body), request_id, images)
 
 
-def render_valid_chat(model: Model, request: Any, request_id: str | None = None) -> dict[str, Any]:
+def render_valid_chat(
+    model: Model, request: Any, request_id: str | None = None, images: ImageHandling = AS_ASKED
+) -> dict[str, Any]:
     """The ``GenerateRequest`` of vLLM's ``ChatCompletionRequest``, whose own fields a parser may set.
 
     Raises:
@@ -42,7 +47,7 @@ def render_valid_chat(model: Model, request: Any, request_id: str | None = None)
     check_beam_search(request)
     renderer = model.renderer
     with refusals():
-        chat = prepare_chat(renderer, request)
+        chat = prepare_chat(renderer, request, images)
         check_prompt(chat.prompt)
         completion = request.max_completion_tokens
         requested = completion if completion is not None else request.max_tokens
@@ -56,6 +61,7 @@ def render_valid_chat(model: Model, request: Any, request_id: str | None = None)
             reasoning_ended=chat.parser.reasoning_ended(chat.prompt.token_ids),
             reasoning_template_kwargs=arguments if chat.parser.reads_reasoning else None,
             parse_context=parse_context(request, {} if renderer.is_harmony else arguments),
+            images=images,
         )
 
 
@@ -68,7 +74,7 @@ class PreparedChat:
     parser: RequestParser
 
 
-def prepare_chat(renderer: Renderer, request: Any) -> PreparedChat:
+def prepare_chat(renderer: Renderer, request: Any, images: ImageHandling = AS_ASKED) -> PreparedChat:
     """The prompt of a validated chat request, which the parser may change in place.
 
     Raises:
@@ -80,6 +86,6 @@ def prepare_chat(renderer: Renderer, request: Any) -> PreparedChat:
         parser.adjust(None)
         prompt = encode_conversation(renderer, conversation)
     else:
-        prompt = encode_conversation(renderer, conversation)
+        prompt = encode_conversation(renderer, conversation, images)
         parser.adjust(prompt.token_ids)
     return PreparedChat(conversation, prompt, parser)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.render.media import AS_ASKED, ImageHandling
 from core.render.prompt import Prompt
 from core.render.sampling import Sampling
 from core.upstream.conversations import count_history_tool_calls
@@ -18,10 +19,11 @@ def generate_request(
     reasoning_ended: bool | None = None,
     reasoning_template_kwargs: dict[str, Any] | None = None,
     parse_context: dict[str, Any] | None = None,
+    images: ImageHandling = AS_ASKED,
 ) -> dict[str, Any]:
     """Assemble a ``GenerateRequest``; ``request`` is vLLM's chat or completion request."""
     streams = bool(request.stream)
-    return {
+    written = {
         "request_id": request_id,
         "token_ids": prompt.token_ids,
         "token_offsets": prompt.offsets,
@@ -43,6 +45,9 @@ def generate_request(
         "kv_transfer_params": sampling.kv_transfer_params,
         "ec_transfer_params": sampling.ec_transfer_params,
     }
+    if prompt.images is not None:
+        written |= prompt.images.fields(images.payload or request.mm_payload)
+    return written
 
 
 def parse_context(request: Any, template_kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from core.errors import BadRequest
 from core.render.conversation import Conversation
 from core.render.length import check_length
+from core.render.media import AS_ASKED, ImageHandling, PlacedImages
 from core.render.renderer import Renderer
 from core.render.writing import write_conversation
 from core.tokenizer import Tokenizer
@@ -27,10 +28,14 @@ _NOWHERE = (0, 0)
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids, and the (start, end) characters of each in the tokenized text when they were asked for."""
+    """Token ids, and the (start, end) characters of each in the tokenized text when they were asked for.
+
+    With ``images`` the ids are those of the images, too, and there are no offsets.
+    """
 
     token_ids: list[int]
     offsets: list[tuple[int, int]] | None = None
+    images: PlacedImages | None = None
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,8 @@ class CheckedText:
     cut: int
 
 
-def encode_conversation(renderer: Renderer, conversation: Conversation) -> Prompt:
-    """The prompt of a conversation.
+def encode_conversation(renderer: Renderer, conversation: Conversation, images: ImageHandling = AS_ASKED) -> Prompt:
+    """The prompt of a conversation, the tokens of its images in it.
 
     Harmony's ids are neither cut nor counted here: vLLM ignores truncation for
     these models, and a prompt that is too long fails when its output is sized.
@@ -53,17 +58,23 @@ def encode_conversation(renderer: Renderer, conversation: Conversation) -> Promp
     request, tokenizer = conversation.request, renderer.tokenizer
     if renderer.is_harmony:
         token_ids = reused_ids(request, renderer.view, tokenizer)
-        written = write_conversation(renderer, conversation) if token_ids is None else token_ids
+        written = write_conversation(renderer, conversation).prompt if token_ids is None else token_ids
         assert not isinstance(written, str)  # harmony has no text
         return Prompt(written)
     params = renderer.tokenize_params(request)
     token_ids = reused_ids(request, renderer.view, tokenizer, request.messages)
     if token_ids is not None:
         return Prompt(token_ids)
-    written = write_conversation(renderer, conversation)
-    if isinstance(written, str):
-        return tokenize_text(renderer, check_text(tokenizer, written, params), params)
-    return check_ids(tokenizer, written, params)
+    rendered = write_conversation(renderer, conversation)
+    if isinstance(rendered.prompt, str):
+        prompt = tokenize_text(renderer, check_text(tokenizer, rendered.prompt, params), params)
+    else:
+        prompt = check_ids(tokenizer, rendered.prompt, params)
+    if not rendered.images:
+        return prompt
+    assert renderer.images is not None  # else the messages' parts were refused
+    placed = renderer.images.place(rendered.images, prompt.token_ids, images)
+    return Prompt(placed.token_ids, images=placed)
 
 
 def check_prompt(prompt: Prompt) -> None:

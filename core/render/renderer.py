@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from core.bounds import Limits
 from core.bundle.model_config import ModelConfig
 from core.options import ModelOptions
+from core.render.media import ImageReader
 from core.render.sampling import SamplingDefaults, sampling_defaults
 from core.render.template import TemplateTokenizer
 from core.tokenizer import Tokenizer
@@ -29,7 +30,8 @@ class Renderer:
     ``encoder`` stands in for the chat template where the architecture has none.
     ``template_kwargs`` are the deployment's default arguments of the chat
     template. ``parser`` decides what becomes of ``tool_choice`` and
-    ``response_format``; None when the deployment has none.
+    ``response_format``; None when the deployment has none. ``images`` is None
+    where only text is read.
     """
 
     options: ModelOptions
@@ -42,6 +44,7 @@ class Renderer:
     template_kwargs: Mapping[str, Any]
     defaults: SamplingDefaults
     parser: ChatParser | None
+    images: ImageReader | None = None
 
     def tokenize_params(self, request: Any) -> Any:
         """vLLM's ``TokenizeParams`` of a request.
@@ -61,6 +64,7 @@ def build_renderer(
     tokenizer: Tokenizer,
     limits: Limits,
     parser: ChatParser | None,
+    images: ImageReader | None = None,
 ) -> Renderer:
     """The renderer of a loaded model. Reads no file; the tokenizer's merges are read by the first text."""
     return Renderer(
@@ -68,10 +72,11 @@ def build_renderer(
         tokenizer=tokenizer,
         limits=limits,
         is_harmony=config.is_harmony,
-        view=view,
+        view=view if images is None else replace(view, media=images.view),
         templates=TemplateTokenizer(tokenizer, options.chat_template),
         encoder=find_encoder(config.architecture, tokenizer),
         template_kwargs={**_COHERE_FORMAT, **options.default_chat_template_kwargs},
         defaults=sampling_defaults(config, options),
         parser=parser,
+        images=images,
     )

@@ -6,14 +6,25 @@ architecture's own code, ids from mistral-common or the harmony package.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from core.render.conversation import Conversation
 from core.render.mistral import is_mistral, mistral_ids
 from core.render.renderer import Renderer
 from core.upstream.conversations import apply_template
 
 
-def write_conversation(renderer: Renderer, conversation: Conversation) -> str | list[int]:
-    """The text of a conversation, or its ids.
+@dataclass(frozen=True)
+class Written:
+    """The text of a conversation, or its ids; and of each image in it the URL and uuid, as given."""
+
+    prompt: str | list[int]
+    images: list[tuple[Any, str | None]]
+
+
+def write_conversation(renderer: Renderer, conversation: Conversation) -> Written:
+    """The conversation as the model reads it.
 
     Raises:
         Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
@@ -24,10 +35,10 @@ def write_conversation(renderer: Renderer, conversation: Conversation) -> str | 
 
         tools = None if conversation.tools is None else request.tools
         start_date = renderer.options.system_start_date
-        return harmony_ids(request.messages, tools, request.reasoning_effort, start_date)
+        return Written(harmony_ids(request.messages, tools, request.reasoning_effort, start_date), [])
     arguments = conversation.params.get_apply_chat_template_kwargs()
     if is_mistral(renderer.tokenizer):
-        return mistral_ids(renderer.tokenizer, renderer.view, request.messages, arguments)
+        return Written(mistral_ids(renderer.tokenizer, renderer.view, request.messages, arguments), [])
     if renderer.encoder is not None:
-        return renderer.encoder.render(renderer.view, request.messages, arguments)
-    return apply_template(renderer.view, renderer.templates, request.messages, conversation.params, arguments)
+        return Written(renderer.encoder.render(renderer.view, request.messages, arguments), [])
+    return Written(*apply_template(renderer.view, renderer.templates, request.messages, conversation.params, arguments))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from vllm.entrypoints.generate.base.protocol import validate_request_mm_kwargs
@@ -18,6 +19,7 @@ from vllm.renderers.hf import (
 from core.upstream.model_view import ModelView
 
 __all__ = [
+    "Messages",
     "apply_template",
     "check_media_options",
     "choose_template",
@@ -26,6 +28,14 @@ __all__ = [
     "merge_kwargs",
     "parse_messages",
 ]
+
+
+@dataclass(frozen=True)
+class Messages:
+    """A request's messages in the form that templates read, and of each image in them its URL and uuid, as given."""
+
+    messages: list[Any]
+    images: list[tuple[Any, str | None]]
 
 
 def check_media_options(request: Any) -> None:
@@ -41,14 +51,15 @@ def check_media_options(request: Any) -> None:
     )
 
 
-def parse_messages(messages: Sequence[Any], view: ModelView, content_format: str) -> list[Any]:
-    """A request's messages in the form that templates read; ``content_format`` is "string" or "openai".
+def parse_messages(messages: Sequence[Any], view: ModelView, content_format: str) -> Messages:
+    """A request's messages as templates read them; ``content_format`` is "string" or "openai".
 
     Raises:
         Exception: of any kind, over what the messages hold; see ``core.upstream.refusals``.
     """
-    conversation, _, _ = parse_chat_messages(messages, view, content_format)
-    return list(conversation)
+    conversation, media, uuids = parse_chat_messages(messages, view, content_format)
+    images = list(zip(media["image"], uuids["image"], strict=True)) if media and uuids else []
+    return Messages(list(conversation), images)
 
 
 def choose_template(tokenizer: Any, given: str | None, tools: Sequence[Any] | None, view: ModelView) -> str | None:
@@ -62,8 +73,8 @@ def choose_template(tokenizer: Any, given: str | None, tools: Sequence[Any] | No
 
 def apply_template(
     view: ModelView, tokenizer: Any, messages: Sequence[Any], params: Any, arguments: Mapping[str, Any]
-) -> str | list[int]:
-    """The text of a conversation, or its ids.
+) -> tuple[str | list[int], list[tuple[Any, str | None]]]:
+    """The text of a conversation, or its ids; and the images in it.
 
     ``tokenizer`` has the templates (``core.render.template``), ``params`` are
     vLLM's ``ChatParams`` of the request and ``arguments`` what they say to the template.
@@ -78,7 +89,5 @@ def apply_template(
         tokenizer=tokenizer,
         model_config=view,
     )
-    rendered: str | list[int] = safe_apply_chat_template(
-        view, tokenizer, parse_messages(messages, view, content_format), **arguments
-    )
-    return rendered
+    read = parse_messages(messages, view, content_format)
+    return safe_apply_chat_template(view, tokenizer, read.messages, **arguments), read.images

@@ -53,7 +53,7 @@ class ChatEncoder:
         """
         if self.encode is None:
             raise BadRequest(f"chats of a {self.architecture} model cannot be rendered by this server")
-        conversation = parse_messages(messages, view, self.content_format)
+        conversation = parse_messages(messages, view, self.content_format).messages
         rendered: str | list[int] = self.encode(conversation=conversation, messages=messages, **arguments)
         return rendered
 

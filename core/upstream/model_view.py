@@ -22,11 +22,23 @@ class HfConfig:
 
 
 @dataclass(frozen=True)
+class MediaView:
+    """What a deployment reads besides text: images. ``others`` are the modalities that its model takes beyond them.
+
+    ``image_placeholder`` stands for an image where a chat template takes plain text.
+    """
+
+    image_placeholder: str | None
+    max_images: int
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ModelView:
     """A model as vLLM's parsers and rendering code see it.
 
-    ``multimodal_config`` and ``enable_prompt_embeds`` are fixed: this project
-    renders text only.
+    ``media`` is None where only text is read. ``multimodal_config`` and
+    ``enable_prompt_embeds`` are fixed.
     """
 
     model: str
@@ -38,6 +50,7 @@ class ModelView:
     hf_config: HfConfig
     hf_text_config: HfConfig
     is_multimodal_model: bool
+    media: MediaView | None = None
     hf_overrides: Any = None
     multimodal_config: None = None
     enable_prompt_embeds: bool = False

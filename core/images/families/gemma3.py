@@ -1,8 +1,8 @@
 """Gemma 3: one square picture, 256 tokens between line feeds.
 
-Sources: ``Gemma3ImageProcessor`` and ``Gemma3Processor`` of transformers 5.19.0; ``gemma3_mm.py`` of vLLM 0.33.0. Crops of
-long images ("pan and scan") are off whatever the model's files say: the processor's own default wins there, and only
-``--mm-processor-kwargs`` could turn them on.
+Sources: ``Gemma3ImageProcessor`` and ``Gemma3Processor`` of transformers 5.19.0; ``gemma3_mm.py`` of vLLM 0.33.0. Crops
+of long images ("pan and scan") are off whatever the model's files say: the processor's own default wins there, and
+only ``--mm-processor-kwargs`` could turn them on.
 """
 
 from __future__ import annotations

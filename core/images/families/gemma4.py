@@ -29,9 +29,9 @@ class Gemma4(Family):
     placeholder = "<|image|>"
 
     def __init__(self, parts: Ingredients) -> None:
-        self._patch = parts.setting("patch_size", 16)
+        self._patch: int = parts.setting("patch_size", 16)
         self._pool = parts.setting("pooling_kernel_size", 3)
-        self._patches = parts.setting("max_soft_tokens", 280) * self._pool**2
+        self._patches: int = parts.setting("max_soft_tokens", 280) * self._pool**2
         self._kernel = parts.kernel(_BICUBIC)
         vision = parts.section("vision_config")
         self._counted = (
@@ -52,7 +52,7 @@ class Gemma4(Family):
         return [self._begin, *self.target * self._count(width, height), self._end]
 
     def feature_bytes(self, width: int, height: int) -> int:
-        return int(self._patches) * (3 * self._patch**2 * ITEM_SIZES[self._levels.dtype] + _POSITION_BYTES)
+        return self._patches * (3 * self._patch**2 * ITEM_SIZES[self._levels.dtype] + _POSITION_BYTES)
 
     def fields(self, image: Image.Image) -> Fields:
         tall, wide = self._resized(image.width, image.height)

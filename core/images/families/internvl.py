@@ -1,7 +1,7 @@
 """InternVL in its own chat format (``InternVLChatModel``): tiles of an image, and a small copy of the whole.
 
-Source: ``model_executor/models/internvl.py`` and ``transformers_utils/processors/internvl.py`` of vLLM 0.33.0. The resize
-is Pillow's own here, and the settings are those of ``config.json``.
+Sources: ``model_executor/models/internvl.py`` and ``transformers_utils/processors/internvl.py`` of vLLM 0.33.0. The
+resize is Pillow's own here, and the settings are those of ``config.json``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class InternVL(Family):
 
     def __init__(self, parts: Ingredients) -> None:
         config, vision = parts.config, parts.section("vision_config")
-        self._side = vision.get("image_size", 448)
+        self._side: int = vision.get("image_size", 448)
         dynamic = config.get("dynamic_image_size", True)
         least, most = config.get("min_dynamic_patch", 1), config.get("max_dynamic_patch", 6)
         self._shapes = _shapes(least, most) if dynamic else [(1, 1)]
@@ -63,7 +63,7 @@ class InternVL(Family):
         return count + (self._thumbnail and count > 1)
 
     def _shape(self, width: int, height: int) -> tuple[int, int]:
-        """Columns and rows of the shape nearest to the image's; of two as near, the later if the image fills half of it."""
+        """Columns and rows of the nearest shape; of two as near, the later one if the image fills half of it."""
         best, least = (1, 1), float("inf")
         for shape in self._shapes:
             difference = abs(width / height - shape[0] / shape[1])

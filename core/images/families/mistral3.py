@@ -38,7 +38,7 @@ class Mistral3(Family):
         self._counted = self._limit(vision), vision.get("patch_size", 16) * merge
         self._kernel = parts.kernel(_BICUBIC)
         self._levels = None if self._on_device else parts.levels(CLIP_MEAN, CLIP_STD)
-        self._image = parts.config.get("image_token_index", 10)
+        self._image: int = parts.config.get("image_token_index", 10)
         self.target = [self._image]
         self._break = parts.id_of(processor.get("image_break_token", "[IMG_BREAK]"))
         self._end = parts.id_of(processor.get("image_end_token", "[IMG_END]"))
@@ -50,7 +50,7 @@ class Mistral3(Family):
         limit, step = self._counted
         tall, wide = _fitted(width, height, (limit, limit), step)
         row = [self._image] * (wide // step) + [self._break]
-        tokens = row * (tall // step)
+        tokens: list[int] = row * (tall // step)
         tokens[-1] = self._end
         return tokens
 

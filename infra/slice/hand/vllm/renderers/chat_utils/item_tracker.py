@@ -1,4 +1,4 @@
-"""Text only: what keeps the items of other kinds refuses them."""
+"""Text and images: what keeps the items of other kinds refuses them."""
 
 from vllm._slice.item_tracker import AsyncMultiModalItemTracker, BaseMultiModalItemTracker, MultiModalItemTracker
 

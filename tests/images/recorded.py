@@ -1,0 +1,110 @@
+"""Recorded answers of vLLM's own server to chats with images: cases, image files and model folders.
+
+``data/cases/MODEL.jsonl`` has a request, its status and its response in each line. An image of a request is
+``{"$file": NAME}``; in a response the items of ``kwargs_data`` and ``mm_metadata`` are decoded, each tensor by its dtype,
+shape, SHA-256 of its bytes, and field. ``data/models`` holds the folders that the server was started with, without
+the tokenizer: that of the Qwen3 folder which ``infra.models`` builds, with the tokens of ``added_tokens.json``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+DATA = Path(__file__).parent / "data"
+MODELS = sorted(path.name for path in (DATA / "models").iterdir())
+_MEDIA_TYPES = {"jpg": "jpeg", "png": "png", "webp": "webp", "gif": "gif", "bmp": "bmp", "tiff": "tiff"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request and what vLLM answered; ``model_id`` is what its hashes were taken with."""
+
+    id: str
+    model: str
+    model_id: str
+    request: Any
+    status: int
+    response: Any
+
+
+def cases(model: str) -> list[Case]:
+    """The cases of one model, in the order in which they were recorded."""
+    lines = (DATA / "cases" / f"{model}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [Case(**_with_files(json.loads(line))) for line in lines]
+
+
+def file(name: str) -> bytes:
+    return (DATA / "files" / name).read_bytes()
+
+
+def data_url(name: str) -> str:
+    kind = _MEDIA_TYPES[name.split("_")[0]]
+    return f"data:image/{kind};base64,{base64.b64encode(file(name)).decode()}"
+
+
+def build_model(name: str, qwen3: Path, folder: Path) -> Path:
+    """A model folder as it was served: the recorded files, and a tokenizer made from that of the Qwen3 folder."""
+    target = folder / name
+    shutil.copytree(DATA / "models" / name, target)
+    tokenizer = json.loads((qwen3 / "tokenizer.json").read_bytes())
+    tokenizer["added_tokens"] += json.loads((target / "added_tokens.json").read_bytes())
+    (target / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
+    (target / "added_tokens.json").unlink()
+    return target
+
+
+def decode_item(text: str) -> dict[str, Any]:
+    """An item of ``kwargs_data`` in the recorded form."""
+    item = msgspec.msgpack.decode(base64.b64decode(text, validate=True))
+    decoded = {}
+    for name, entry in item.items():
+        dtype, shape, data = entry["data"]
+        assert data.code == 3
+        digest = hashlib.sha256(data.data).hexdigest()
+        decoded[name] = {"dtype": dtype, "shape": shape, "sha256": digest, "field": entry["field"]}
+    return decoded
+
+
+def decoded(response: Any) -> Any:
+    """A response with the items of its features in the recorded form, and the request's id left out."""
+    if "features" not in response:
+        return response
+    features = response["features"]
+    if features is not None:
+        features = dict(features)
+        for name in ("kwargs_data", "mm_metadata"):
+            if features[name] is not None:
+                features[name] = {
+                    modality: [None if item is None else decode_item(item) for item in items]
+                    for modality, items in features[name].items()
+                }
+    return {**response, "request_id": "*", "features": features}
+
+
+def _with_files(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"$file"}:
+            return data_url(value["$file"])
+        return {key: _with_files(item) for key, item in value.items()}
+    return [_with_files(item) for item in value] if isinstance(value, list) else value
+
+
+def differences(expected: Any, answered: Any, place: str = "") -> Iterator[str]:
+    """Where two answers differ, in words."""
+    if isinstance(expected, dict) and isinstance(answered, dict):
+        for key in sorted(expected.keys() | answered.keys()):
+            if key not in expected or key not in answered:
+                yield f"{place}.{key}: only in {'the answer' if key in answered else 'the record'}"
+            else:
+                yield from differences(expected[key], answered[key], f"{place}.{key}")
+    elif expected != answered:
+        yield f"{place}: {str(expected)[:200]} != {str(answered)[:200]}"

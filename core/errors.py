@@ -8,6 +8,7 @@
         ├── SchemaError           400, "Bad Request": the body is not of the documented form
         ├── Unauthorized          401, "AuthenticationError": no key of the service
         ├── ModelNotFound         404, "NotFoundError"
+        ├── Unprocessable         422, "UnprocessableEntityError": names a file that cannot be had
         ├── NotImplementedHere    501, "NotImplementedError"
         ├── ServerRefusal         500, "InternalServerError": refused on purpose where vLLM answers with a 500
         ├── PayloadTooLarge       413
@@ -80,6 +81,13 @@ class ModelNotFound(RequestError):
 
     status: ClassVar[int] = 404
     type: ClassVar[str] = "NotFoundError"
+
+
+class Unprocessable(RequestError):
+    """The request names a file that cannot be had."""
+
+    status: ClassVar[int] = 422
+    type: ClassVar[str] = "UnprocessableEntityError"
 
 
 class NotImplementedHere(RequestError):

@@ -51,12 +51,14 @@ def create_app(settings: Settings, *routers: Router) -> FastAPI:
     # vLLM's own loggers quote what a parser or a template could not read, that is outputs and prompts: they are
     # silent unless the operator asks for them by vLLM's own variable.
     logging.getLogger("vllm").setLevel(settings.environ.get("VLLM_LOGGING_LEVEL") or logging.CRITICAL)
-    loader = ModelLoader(settings, encodes=any(router.encodes for router in routers))
+    images = next((router.images(settings) for router in routers if router.images is not None), None)
+    loader = ModelLoader(settings, encodes=any(router.encodes for router in routers), images=images)
     loader.load()
     log = _request_log(settings)
     app = _Application(routers)
     app.state.request_log = log
     app.state.loader = loader
+    app.state.settings = settings
     shapes: dict[str, ErrorShape] = {}
     for router in routers:
         for route in router.routes:

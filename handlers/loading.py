@@ -11,7 +11,7 @@ from pathlib import Path
 
 from core.bundle.folder import FolderFiles, ModelFiles
 from core.errors import Unavailable
-from core.model import Model, load_model
+from core.model import ImagesOf, Model, load_model
 from handlers.logs import write_line
 from handlers.settings import Settings
 
@@ -27,13 +27,15 @@ class ModelLoader:
     and stops the start. A source that is not reachable now is tried again by
     the next request, which until then is answered with a 503.
 
-    ``encodes`` says whether this process turns text into tokens as a rule.
+    ``encodes`` says whether this process turns text into tokens as a rule;
+    ``images`` builds what reads the model's images, where images are read.
     """
 
-    def __init__(self, settings: Settings, encodes: bool = True) -> None:
+    def __init__(self, settings: Settings, encodes: bool = True, images: ImagesOf | None = None) -> None:
         # One text at a time has no use for threads, and a snapshot or a fork none for a pool of them.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self._settings = settings
+        self._images = images
         self._later: Collection[str] = () if encodes else _ENCODER_FILES
         self._model: Model | None = None
         self._lock = threading.Lock()
@@ -59,7 +61,7 @@ class ModelLoader:
             with self._lock:
                 if self._model is None:
                     began = time.perf_counter()
-                    self._model = load_model(self._files(), self._settings.model_options())
+                    self._model = load_model(self._files(), self._settings.model_options(), self._images)
                     if self._settings.request_log == "all":
                         write_line("INFO", "model loaded", seconds=round(time.perf_counter() - began, 4))
         return self._model

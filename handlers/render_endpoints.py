@@ -16,7 +16,7 @@ from handlers.counting import count_routes
 from handlers.metrics import Work, count
 from handlers.routing import Route, Router, json_endpoint
 
-_REQUEST_ID = "x-request-id"
+REQUEST_ID = "x-request-id"
 
 
 def _render_route(dialect: Dialect) -> Route:
@@ -24,7 +24,7 @@ def _render_route(dialect: Dialect) -> Route:
         dialect.rendering()  # loaded with the function, and not by its first request
 
     def render(model: Model, body: bytes, request: Request) -> Any:
-        written = dialect.rendering().render(model, decode_body(body), request.headers.get(_REQUEST_ID))
+        written = dialect.rendering().render(model, decode_body(body), request.headers.get(REQUEST_ID))
         prompts = written if isinstance(written, list) else [written]
         count(request, Work(prompt_tokens=sum(len(prompt["token_ids"]) for prompt in prompts)))
         return written

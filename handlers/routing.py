@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from core.dialects.error_shape import VLLM_ERRORS, ErrorShape
-from core.model import Model
+from core.model import ImagesOf, Model
 from handlers.responses import json_response
+from handlers.settings import Settings
 
 Endpoint = Callable[[Model, bytes, Request], Awaitable[Response]]
 """Answers the raw body of a request; raises a ``RequestError`` for what it refuses."""
@@ -48,6 +49,7 @@ class Router:
 
     routes: tuple[Route, ...]
     encodes: bool
+    images: Callable[[Settings], ImagesOf] | None = None
     close: Callable[[], Awaitable[None]] | None = None
 
     @property

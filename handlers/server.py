@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from fastapi import FastAPI
 
 from handlers.app import create_app
 from handlers.derender_endpoints import DERENDER
 from handlers.render_endpoints import RENDER
+from handlers.routing import Router
 from handlers.settings import Settings
+
+# What reading images takes: the extra ``images`` of the distribution.
+_IMAGE_PACKAGES = ("PIL", "numpy", "blake3")
 
 
 def server_app(settings: Settings) -> FastAPI:
@@ -16,9 +22,18 @@ def server_app(settings: Settings) -> FastAPI:
     Raises:
         ConfigurationError: the settings or the model cannot work.
     """
-    routers = [DERENDER, RENDER]
+    routers = [DERENDER, _render_router()]
     if settings.engine_url:
         from handlers.relay_endpoints import relay_router  # httpx: only a deployment with an engine has a use for it
 
         routers.append(relay_router(settings))
     return create_app(settings, *routers)
+
+
+def _render_router() -> Router:
+    """The render routes; with images where what reads them is installed."""
+    if not all(find_spec(name) for name in _IMAGE_PACKAGES):
+        return RENDER
+    from handlers.image_endpoints import RENDER_IMAGES  # late: numpy and Pillow are slow to load
+
+    return RENDER_IMAGES

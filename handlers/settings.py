@@ -31,6 +31,7 @@ CHOICES = {
     "parser_step": ("chunk", "token"),
     "tokenizer_mode": MODES,
     "request_log": ("off", "errors", "all"),
+    "content_parts": ("never", "asked", "always"),
 }
 # Lambda's own limit on a buffered invoke is 6 MB; a server may be given more.
 DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -57,6 +58,11 @@ class Settings:
     many seconds an engine may be silent, ``sse_keep_alive_interval`` after how
     many a silent stream gets a comment (0: never). With ``api_key`` every
     request needs one of these bearer keys.
+    ``allowed_media_domains`` are the hosts that images are fetched from.
+    ``media_model_id`` is what image hashes are taken with: the engine's model
+    argument, None for ``model`` as given. ``content_parts`` says when images go
+    to the engine as they came, and with ``refuse_media_uuids`` no client may
+    choose the key of an image in the engine's caches.
     ``environ`` is where vLLM's own variables are read from.
     """
 
@@ -90,6 +96,10 @@ class Settings:
     engine_timeout: float = DEFAULT_ENGINE_TIMEOUT
     sse_keep_alive_interval: float = DEFAULT_KEEP_ALIVE
     api_key: Sequence[str] = field(default=(), repr=False)
+    allowed_media_domains: Sequence[str] = ()
+    media_model_id: str | None = None
+    content_parts: str = "asked"
+    refuse_media_uuids: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -260,4 +270,6 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "parser_budget": _seconds,
     "sse_keep_alive_interval": _seconds,
     "api_key": _names,
+    "allowed_media_domains": _names,
+    "refuse_media_uuids": _flag,
 }

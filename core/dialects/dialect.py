@@ -19,15 +19,18 @@ if TYPE_CHECKING:
     from core.protocol.engine import GenerateResponse, Usage
     from core.relay.answer import AnswerWriter
     from core.relay.request import RelayRequest
+    from core.render.media import ImageHandling
 
 
 class Rendering(Protocol):
     """The door to rendering. ``body`` is the decoded JSON of a request and stays as it is."""
 
-    def render(self, model: Model, body: Any, request_id: str | None = None) -> Json | list[Json]:
+    def render(
+        self, model: Model, body: Any, request_id: str | None = None, images: ImageHandling = ...
+    ) -> Json | list[Json]:
         """The ``GenerateRequest`` of a request, or a list with one for each prompt.
 
-        ``request_id`` wins over the request's own.
+        ``request_id`` wins over the request's own; ``images`` says what becomes of images.
 
         Raises:
             ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.

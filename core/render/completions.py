@@ -7,6 +7,7 @@ from typing import Any
 from core.errors import BadRequest
 from core.model import Model
 from core.render.generate_request import generate_request
+from core.render.media import AS_ASKED, ImageHandling
 from core.render.prompt import CheckedText, Prompt, check_ids, check_prompt, check_text, tokenize_text
 from core.render.renderer import Renderer
 from core.render.sampling import check_beam_search, resolve_sampling
@@ -17,7 +18,9 @@ from core.upstream.requests import validate_completion
 _SUFFIX = "suffix is only supported for models with FIM completion rendering"
 
 
-def render_completion(model: Model, body: Any, request_id: str | None = None) -> list[dict[str, Any]]:
+def render_completion(
+    model: Model, body: Any, request_id: str | None = None, images: ImageHandling = AS_ASKED
+) -> list[dict[str, Any]]:
     """The ``GenerateRequest`` of each prompt, in the order of the prompts.
 
     ``body`` is the decoded JSON of the request and stays as it is.

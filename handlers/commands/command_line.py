@@ -17,7 +17,12 @@ from core.errors import ConfigurationError
 from core.relay.passing import PASSABLE
 from handlers.settings import CHOICES, PREFIX
 
-_FLAGS = ("enable-auto-tool-choice", "trust-request-chat-template", "exclude-tools-when-tool-choice-none")
+_FLAGS = (
+    "enable-auto-tool-choice",
+    "trust-request-chat-template",
+    "exclude-tools-when-tool-choice-none",
+    "refuse-media-uuids",
+)
 _VALUES = {
     "tool-call-parser": "vLLM's tool parser (hermes, llama3_json, ...)",
     "reasoning-parser": "vLLM's reasoning parser (qwen3, deepseek_r1, ...)",
@@ -33,6 +38,7 @@ _VALUES = {
     "engine-model": "the name that the engines serve the model by; default: the one that a client gives",
     "engine-timeout": "seconds that an engine may be silent",
     "sse-keep-alive-interval": "seconds after which a silent stream gets a comment (0: never)",
+    "media-model-id": "what image hashes are taken with: the engine's model argument; default: MODEL_DIR as given",
 }
 
 _WORDS = {
@@ -41,6 +47,7 @@ _WORDS = {
     "request-log": "which requests get a line in the log",
     "tokenizer-mode": "hf: tokenizer.json; mistral: tekken.json; auto: as vLLM chooses",
     "parser-step": "how a streamed chunk of several tokens goes through a parser: at once, or token by token",
+    "content-parts": "when images go to the engine as they came, for it to read",
     "one-shot-prompt": "whose prompt tells a one-shot parser where the output begins",
 }
 
@@ -82,6 +89,9 @@ def _parser() -> argparse.ArgumentParser:
         help=f"client fields that reach the engines: {', '.join(PASSABLE)}",
     )
     serve.add_argument("--api-key", nargs="+", metavar="KEY", help="bearer keys, one of which every request needs")
+    serve.add_argument(
+        "--allowed-media-domains", nargs="+", metavar="HOST", help="hosts that images are fetched from; default: none"
+    )
     serve.set_defaults(run=_serve)
 
     bundle = commands.add_parser("bundle", help="check a Hugging Face model folder and write a model bundle")
@@ -101,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
 def _serve(arguments: argparse.Namespace) -> int:
     environ = dict(os.environ)
     environ[PREFIX + "MODEL"] = arguments.model
-    for name in ("served_model_name", "state_key", "engine_url", "engine_params", "api_key"):
+    for name in ("served_model_name", "state_key", "engine_url", "engine_params", "api_key", "allowed_media_domains"):
         if getattr(arguments, name):
             environ[PREFIX + name.upper()] = " ".join(getattr(arguments, name))
     for name in (*_FLAGS, *_VALUES, *_WORDS):

@@ -105,6 +105,8 @@ lock: setup
 		--generate-hashes --universal --python-version 3.11 --no-header -q -o relay.txt
 	cd requirements && ../$(BIN)/uv pip compile dev.in -c relay.txt --excludes excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o dev.txt
+	cd requirements && ../$(BIN)/uv pip compile images.in -c dev.txt --excludes excludes.in --generate-hashes --universal \
+		--python-version 3.11 --no-header -q -o images.txt
 	cd requirements && ../$(BIN)/uv pip compile sam.in --generate-hashes --universal --python-version 3.11 --no-header -q -o sam.txt
 	$(BIN)/python -m infra.licences
 

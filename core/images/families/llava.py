@@ -36,9 +36,10 @@ class Llava(Family):
         self._tokens = [image] * _token_count(parts)
         self._size = parts.setting("size", {"shortest_edge": 224})
         self._crop = sides(parts.setting("crop_size", {"height": 224, "width": 224}))
-        self._crops = parts.setting("do_center_crop", True)
+        named = parts.setting("image_processor_type", "CLIPImageProcessor")
+        self._crops = parts.setting("do_center_crop", not named.startswith("Siglip"))
         self._kernel = parts.kernel(_BICUBIC)
-        self._squares = parts.setting("image_processor_type", "").startswith("Llava") and parts.setting("do_pad", False)
+        self._squares = named.startswith("Llava") and parts.setting("do_pad", False)
         self._background = tuple(int(value * 255) for value in parts.setting("image_mean", CLIP_MEAN))
         levels = parts.levels(CLIP_MEAN, CLIP_STD)
         if levels is None:

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from core.errors import ConfigurationError
 from core.images.families.family import Family, Ingredients
+from core.images.families.gemma3 import Gemma3
+from core.images.families.gemma4 import Gemma4
+from core.images.families.glm4v import Glm4V
+from core.images.families.internvl import InternVL
+from core.images.families.llama4 import Llama4
+from core.images.families.llava import Llava
+from core.images.families.mistral3 import Mistral3, PixtralHF
+from core.images.families.qwen_vl import QwenVL
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a family is, and the image processors of transformers that it stands for; none: it has no such file."""
+    """A family, and the image processors of transformers that it stands for; none where models have no such file.
 
-    module: str
-    name: str
+    ``others`` are the modalities that the model takes besides images.
+    """
+
+    build: Callable[[Ingredients], Family]
     processors: frozenset[str] = frozenset()
-    # Modalities that the model takes besides images, which are refused here in other words than those it does not take.
     others: tuple[str, ...] = ()
 
 
-def _entry(module: str, name: str, *processors: str, others: tuple[str, ...] = ()) -> Entry:
-    return Entry(f"core.images.families.{module}", name, frozenset(processors), others)
-
-
 _VIDEO = ("video",)
-_QWEN = _entry("qwen_vl", "QwenVL", "Qwen2VLImageProcessor", others=_VIDEO)
-_GLM = _entry("glm4v", "Glm4V", "Glm4vImageProcessor", "Glm46VImageProcessor", others=_VIDEO)
-_LLAVA = _entry("llava", "Llava", "CLIPImageProcessor", "LlavaImageProcessor", "SiglipImageProcessor")
-_PIXTRAL = _entry("mistral3", "PixtralHF", "PixtralImageProcessor")
+_PIXTRAL_PROCESSOR = frozenset(("PixtralImageProcessor",))
+_QWEN = Entry(QwenVL, frozenset(("Qwen2VLImageProcessor",)), _VIDEO)
+_GLM = Entry(Glm4V, frozenset(("Glm4vImageProcessor", "Glm46VImageProcessor")), _VIDEO)
+_LLAVA = Entry(Llava, frozenset(("CLIPImageProcessor", "LlavaImageProcessor", "SiglipImageProcessor")))
+_PIXTRAL = Entry(PixtralHF, _PIXTRAL_PROCESSOR)
 
 FAMILIES: Mapping[str, Entry] = {
     "Qwen2VLForConditionalGeneration": _QWEN,
@@ -42,11 +47,11 @@ FAMILIES: Mapping[str, Entry] = {
     "Glm4vForConditionalGeneration": _GLM,
     "Glm4vMoeForConditionalGeneration": _GLM,
     "LlavaForConditionalGeneration": _LLAVA,
-    "Gemma3ForConditionalGeneration": _entry("gemma3", "Gemma3", "Gemma3ImageProcessor"),
-    "Gemma4ForConditionalGeneration": _entry("gemma4", "Gemma4", "Gemma4ImageProcessor", others=_VIDEO),
-    "Mistral3ForConditionalGeneration": _entry("mistral3", "Mistral3", "PixtralImageProcessor"),
-    "Llama4ForConditionalGeneration": _entry("llama4", "Llama4", "Llama4ImageProcessor"),
-    "InternVLChatModel": _entry("internvl", "InternVL", others=_VIDEO),
+    "Gemma3ForConditionalGeneration": Entry(Gemma3, frozenset(("Gemma3ImageProcessor",))),
+    "Gemma4ForConditionalGeneration": Entry(Gemma4, frozenset(("Gemma4ImageProcessor",)), _VIDEO),
+    "Mistral3ForConditionalGeneration": Entry(Mistral3, _PIXTRAL_PROCESSOR),
+    "Llama4ForConditionalGeneration": Entry(Llama4, frozenset(("Llama4ImageProcessor",))),
+    "InternVLChatModel": Entry(InternVL, others=_VIDEO),
 }
 
 
@@ -69,9 +74,8 @@ def build_family(entry: Entry, parts: Ingredients) -> Family:
     given = parts.image_processor.get("image_processor_type")
     named = str(given or "").removesuffix("Fast")
     if entry.processors and given is not None and named not in entry.processors:
-        raise ConfigurationError(f"the image processor {given!r} is not known here for {entry.name}")
+        raise ConfigurationError(f"the image processor {given!r} is not one that this model's images are known with")
     try:
-        family: Callable[[Ingredients], Family] = getattr(import_module(entry.module), entry.name)
-        return family(parts)
+        return entry.build(parts)
     except (TypeError, ValueError, AttributeError, KeyError, ZeroDivisionError, OverflowError) as exc:
         raise ConfigurationError(f"the model's image settings cannot be used: {exc}") from exc

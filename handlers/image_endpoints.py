@@ -65,9 +65,7 @@ async def _fetched(fetcher: MediaFetcher, urls: Sequence[str]) -> Files:
 _ENDPOINTS = {f"{dialect.path}/render": _endpoint(dialect) for dialect in DIALECTS}
 
 RENDER_IMAGES = Router(
-    routes=tuple(
-        replace(route, endpoint=_ENDPOINTS.get(route.path, route.endpoint)) for route in RENDER.routes
-    ),
+    routes=tuple(replace(route, endpoint=_ENDPOINTS.get(route.path, route.endpoint)) for route in RENDER.routes),
     encodes=True,
     images=images_of,
 )

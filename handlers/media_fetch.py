@@ -40,20 +40,28 @@ def resolve(host: str, port: int) -> Sequence[str]:
 def is_public(address: str) -> bool:
     """Whether an address is one of the public internet, in itself and in what it may carry inside."""
     try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    inside = []
-    if isinstance(parsed, ipaddress.IPv6Address):
-        inside = [parsed.ipv4_mapped, parsed.sixtofour, *(parsed.teredo or ())]
-        if parsed in _NAT64:
-            inside.append(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF))
-    return all(
-        one.is_global and not one.is_multicast and not one.is_reserved for one in (parsed, *filter(None, inside))
-    )
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return _is_public_v4(parsed)
+    if parsed.ipv4_mapped is not None:
+        return _is_public_v4(parsed.ipv4_mapped)
+    if parsed in _NAT64:
+        return _is_public_v4(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF))
+    # Tunnels lead to an IPv4 address of anyone's choice.
+    tunnelled = parsed.sixtofour is not None or parsed.teredo is not None
+    return parsed in _UNICAST and parsed.is_global and not tunnelled
 
 
+def _is_public_v4(address: ipaddress.IPv4Address) -> bool:
+    return address.is_global and not address.is_multicast and not address.is_reserved and address not in _PROTOCOLS
+
+
+_UNICAST = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Python knew these as public before 3.11.10.
+_PROTOCOLS = ipaddress.ip_network("192.0.0.0/24")
 
 
 @dataclass(frozen=True)

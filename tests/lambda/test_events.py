@@ -74,6 +74,40 @@ def is_tool_stream(answer: dict[str, Any]) -> None:
     assert chunks[-1]["usage"]["completion_tokens"] > 10
 
 
+def blocks(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    """The types and texts of a message's blocks."""
+    found: list[dict[str, Any]] = answer["json"]["content"]
+    return [(block["type"], str(block.get(block["type"], "")).strip()) for block in found]
+
+
+def is_message(answer: dict[str, Any]) -> None:
+    assert blocks(answer) == [("thinking", "Two and two."), ("text", "It is 4.")]
+    assert answer["json"]["stop_reason"] == "end_turn"
+
+
+def is_relayed_message(answer: dict[str, Any]) -> None:
+    assert blocks(answer)[-1] == ("text", "2 + 2 = 4.")
+
+
+def is_counted(answer: dict[str, Any]) -> None:
+    assert answer["json"]["input_tokens"] == answer["json"]["context_management"]["original_input_tokens"] > 5
+
+
+def is_message_stream(answer: dict[str, Any]) -> None:
+    events = answer["json"]["events"]
+    assert [events[0]["type"], events[-1]["type"]] == ["message_start", "message_stop"]
+    assert "".join(event.get("delta", {}).get("text", "") for event in events).strip() == "It is 4."
+    assert answer["json"]["stream_state"]["written"]["ended"]
+
+
+def is_message_tool_stream(answer: dict[str, Any]) -> None:
+    events = [json.loads(part.split("\ndata: ")[1]) for part in answer["body"].split("\n\n") if part]
+    assert events[-1] == {"type": "message_stop"}
+    text = "".join(event.get("delta", {}).get("partial_json", "") for event in events)
+    assert json.loads(text) == {"city": "Paris"}
+    assert events[-2]["delta"]["stop_reason"] == "tool_use"
+
+
 EXPECTED: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
     "render-chat": ("render", is_rendered),
     "render-chat-tools": ("render", is_rendered),
@@ -95,6 +129,12 @@ EXPECTED: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
     "relay-chat": ("relay", has("choices", 0, "message", "content", value="\n\n2 + 2 = 4.")),
     "relay-chat-stream": ("relay", is_tool_stream),
     "relay-completion": ("relay", has("choices", 0, "text", value="You said: The capital of France is")),
+    "render-messages": ("render", is_rendered),
+    "count-messages": ("render", is_counted),
+    "derender-messages": ("derender", is_message),
+    "derender-messages-stream": ("derender", is_message_stream),
+    "relay-messages": ("relay", is_relayed_message),
+    "relay-messages-stream": ("relay", is_message_tool_stream),
     "models": ("derender", has("data", 0, "id", value="qwen3")),
     "version": ("derender", has("version", value="0.33.0")),
     "health": ("derender", lambda answer: None),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.servers import free_port, running
+from tests.support.waiting import PATIENCE
 
 ENGINE = Path(__file__).parents[2] / "examples" / "scripted_engine.py"
 
@@ -29,7 +30,7 @@ def engine(*options: str) -> Iterator[int]:
 
 
 def post(port: int, path: str, body: Any) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
     return connection.getresponse()
 
@@ -57,7 +58,7 @@ def slow_engine(models_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def test_served_names_are_the_folder_and_its_last_part(slow_engine: int, models_dir: Path) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", slow_engine, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", slow_engine, timeout=PATIENCE)
     connection.request("GET", "/v1/models")
     served = json.loads(connection.getresponse().read())["data"]
     assert [model["id"] for model in served] == [str(models_dir / "qwen3"), "qwen3"]
@@ -105,9 +106,11 @@ def test_abort_ends_an_answer_that_is_not_streamed(slow_engine: int) -> None:
 
     thread = threading.Thread(target=target)
     thread.start()
-    time.sleep(0.3)
-    post(slow_engine, "/inference/v1/abort_requests", {"request_ids": ["generate-tokens-whole"]})
-    thread.join(timeout=10)
+    # Asked again until it is done: the first time it may not have begun.
+    until = time.monotonic() + PATIENCE
+    while thread.is_alive() and time.monotonic() < until:
+        thread.join(0.3)
+        post(slow_engine, "/inference/v1/abort_requests", {"request_ids": ["generate-tokens-whole"]})
     (choice,) = got[0]["choices"]
     assert choice["finish_reason"] == "abort"
     assert 0 < len(choice["token_ids"]) < 4000

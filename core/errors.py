@@ -125,6 +125,16 @@ class Unavailable(RequestError):
         self.reason = reason
 
 
+class ShuttingDown(RequestError):
+    """The server ends, and the request with it; another one may answer it."""
+
+    status: ClassVar[int] = 503
+    type: ClassVar[str] = "ServiceUnavailableError"
+
+    def __init__(self) -> None:
+        super().__init__("the server is shutting down")
+
+
 class InternalFault(RequestError):
     """The answer to a fault of ours. It says nothing of what the request held."""
 

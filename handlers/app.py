@@ -21,6 +21,7 @@ from core.dialects.error_shape import VLLM_ERRORS, ErrorShape
 from core.errors import InternalFault, RequestError, Unavailable
 from core.upstream.version import vllm_version
 from handlers.body import read_body
+from handlers.drain import Drain
 from handlers.loading import ModelLoader
 from handlers.logs import RequestLog, write_fault, write_line
 from handlers.responses import error_response, json_response
@@ -59,6 +60,7 @@ def create_app(settings: Settings, *routers: Router) -> FastAPI:
     app.state.request_log = log
     app.state.loader = loader
     app.state.settings = settings
+    app.state.drain = Drain()
     shapes: dict[str, ErrorShape] = {}
     for router in routers:
         for route in router.routes:

@@ -6,7 +6,6 @@ prompt, an output, a state or the wording of an error, which may repeat them.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import PurePath
@@ -17,6 +16,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from handlers.log_output import write_out
 from handlers.metrics import embedded, measured
 
 _MAX_ID = 128
@@ -27,7 +27,7 @@ _MAX_FRAMES = 12
 def write_line(level: str, message: str, **fields: Any) -> None:
     """One line of the log."""
     line = {"level": level, "message": message, "timestamp": _timestamp(time.time()), **fields}
-    _write(orjson.dumps(line, default=str).decode() + "\n")
+    write_out(orjson.dumps(line, default=str).decode() + "\n")
 
 
 def write_fault(error: BaseException, endpoint: str) -> None:
@@ -41,7 +41,7 @@ class RequestLog:
     def __init__(self, function: str, only_errors: bool = False, write: Callable[[str], object] | None = None) -> None:
         self._function = function
         self._only_errors = only_errors
-        self._write = write or _write
+        self._write = write or write_out
         self._is_cold = True
         self.muted = False
         """While the function answers to itself."""
@@ -69,11 +69,6 @@ class RequestLog:
             "_aws": embedded(now),
         }
         self._write(orjson.dumps(line).decode() + "\n")
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
 
 
 def _timestamp(seconds: float) -> str:

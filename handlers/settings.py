@@ -38,6 +38,8 @@ DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024
 # A long prompt in a long queue; a proxy's idle time-out is rarely below half a minute.
 DEFAULT_ENGINE_TIMEOUT = 120.0
 DEFAULT_KEEP_ALIVE = 15.0
+# Below the half minute that Kubernetes gives a pod by default.
+DEFAULT_DRAIN_TIMEOUT = 20.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Settings:
     argument, None for ``model`` as given. ``content_parts`` says when images go
     to the engine as they came, and with ``refuse_media_uuids`` no client may
     choose the key of an image in the engine's caches.
+    ``drain_timeout`` is how many seconds a server that was told to end gives
+    what runs.
     ``environ`` is where vLLM's own variables are read from.
     """
 
@@ -95,6 +99,7 @@ class Settings:
     engine_params: Sequence[str] = ()
     engine_timeout: float = DEFAULT_ENGINE_TIMEOUT
     sse_keep_alive_interval: float = DEFAULT_KEEP_ALIVE
+    drain_timeout: float = DEFAULT_DRAIN_TIMEOUT
     api_key: Sequence[str] = field(default=(), repr=False)
     allowed_media_domains: Sequence[str] = ()
     media_model_id: str | None = None
@@ -125,6 +130,8 @@ class Settings:
             raise ConfigurationError(
                 f"{PREFIX}ENGINE_TIMEOUT must be a number of seconds above 0, not {self.engine_timeout}"
             )
+        if not 0 <= self.drain_timeout < float("inf"):
+            raise ConfigurationError(f"{PREFIX}DRAIN_TIMEOUT must be a number of seconds, not {self.drain_timeout}")
         if not 0 <= self.parser_budget < float("inf"):
             raise ConfigurationError(f"{PREFIX}PARSER_BUDGET must be a number of seconds, not {self.parser_budget}")
         if not 0 <= self.sse_keep_alive_interval < float("inf"):
@@ -268,6 +275,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "engine_params": _names,
     "engine_timeout": _seconds,
     "parser_budget": _seconds,
+    "drain_timeout": _seconds,
     "sse_keep_alive_interval": _seconds,
     "api_key": _names,
     "allowed_media_domains": _names,

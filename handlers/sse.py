@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from core.dialects.error_shape import ErrorShape
-from core.errors import InternalFault, RequestError
+from core.errors import InternalFault, RequestError, ShuttingDown
 from core.protocol.json_text import json_bytes
 from handlers.logs import write_fault
 
@@ -72,17 +72,21 @@ async def respond(
     """
     first = asyncio.ensure_future(anext(source))
     gone = asyncio.ensure_future(_client_gone(request))
+    over = asyncio.ensure_future(request.app.state.drain.wait())
     try:
-        await asyncio.wait({first, gone}, timeout=keep_alive or None, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({first, gone, over}, timeout=keep_alive or None, return_when=asyncio.FIRST_COMPLETED)
         if first.done() and first.exception() is None:
-            return EventStream(source, first, gone, keep_alive, form)
-        if not first.done() and not gone.done():
-            return EventStream(source, first, gone, keep_alive, form)
+            return EventStream(source, first, gone, over, keep_alive, form)
+        if not first.done() and not gone.done() and not over.done():
+            return EventStream(source, first, gone, over, keep_alive, form)
     except BaseException:
-        await _stop(first, gone)
+        await _stop(first, gone, over)
         raise
-    left = gone.done() and not first.done()
-    await _stop(first, gone)
+    left, ended = gone.done() and not first.done(), over.done() and not first.done()
+    await _stop(first, gone, over)
+    if ended:
+        await source.aclose()
+        raise ShuttingDown
     if left:
         return Response(status_code=_CLIENT_GONE)
     first.result()
@@ -97,11 +101,16 @@ async def unless_gone(request: Request, work: Any) -> Any:
     """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_client_gone(request))
+    over = asyncio.ensure_future(request.app.state.drain.wait())
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        return task.result() if task.done() else Response(status_code=_CLIENT_GONE)
+        await asyncio.wait({task, gone, over}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        if over.done():
+            raise ShuttingDown
+        return Response(status_code=_CLIENT_GONE)
     finally:
-        await _stop(task, gone)
+        await _stop(task, gone, over)
 
 
 class _ClientLeft(Exception):
@@ -110,6 +119,8 @@ class _ClientLeft(Exception):
 
 class EventStream(Response):
     """A streamed response. ``first`` is the source's first block, ``gone`` is done when the client has left.
+
+    ``over`` is done when the server ends: then the stream ends with an error.
 
     ``at_end`` is called when it is over; if it failed, ``status_code`` is then
     that of the error, for the log.
@@ -120,6 +131,7 @@ class EventStream(Response):
         source: AsyncGenerator[bytes, None],
         first: asyncio.Future[bytes],
         gone: asyncio.Future[None],
+        over: asyncio.Future[None],
         keep_alive: float,
         form: StreamForm,
     ) -> None:
@@ -129,6 +141,7 @@ class EventStream(Response):
         self._source = source
         self._first = first
         self._gone = gone
+        self._over = over
         self._keep_alive = keep_alive
         self._form = form
         self._last = 0.0
@@ -138,16 +151,29 @@ class EventStream(Response):
         pump = asyncio.ensure_future(self._pump(send, scope["path"]))
         beat = asyncio.ensure_future(self._beat(send))
         try:
-            await asyncio.wait({pump, self._gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({pump, self._gone, self._over}, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
                 pump.result()
+            elif self._over.done() and not self._gone.done():
+                await self._end_early(pump, send)
         finally:
-            await _stop(pump, beat, self._gone)
+            await _stop(pump, beat, self._gone, self._over)
             # Where the pump was ended before it began, nobody has waited for these.
             await _stop(self._first)
             await self._source.aclose()
             if self.at_end is not None:
                 self.at_end()
+
+    async def _end_early(self, pump: asyncio.Future[None], send: Send) -> None:
+        """The server ends: what was sent is whole events, and an error is the last."""
+        if self._sending:
+            return  # the client does not read: nothing would reach it
+        await _stop(pump)
+        error = ShuttingDown()
+        self.status_code = error.status
+        with suppress(_ClientLeft):
+            await self._write(send, self._form.failure(error))
+            await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pump(self, send: Send, path: str) -> None:
         try:

@@ -34,6 +34,7 @@ _VALUES = {
     "generation-config": "auto: the model's sampling defaults; vllm: none; or a folder",
     "max-body-bytes": "largest request body, decompressed",
     "parser-budget": "seconds of CPU time that the parsers of one derender call may take (0: any)",
+    "drain-timeout": "seconds that a server that was told to end gives what runs",
     "engine-api-key": "bearer key that the engine wants",
     "engine-model": "the name that the engines serve the model by; default: the one that a client gives",
     "engine-timeout": "seconds that an engine may be silent",

@@ -10,6 +10,8 @@ import uvicorn
 
 from core.errors import ConfigurationError
 from core.upstream.version import is_installed
+from handlers.commands.draining_server import DrainingServer
+from handlers.log_output import queued
 from handlers.settings import settings_from_environ
 
 
@@ -34,5 +36,7 @@ def serve(environ: Mapping[str, str], host: str, port: int) -> int:
         file=sys.stderr,
         flush=True,
     )
-    uvicorn.run(app, host=host, port=port, log_level="warning", lifespan="on")
+    config = uvicorn.Config(app, host=host, port=port, log_level="warning", lifespan="on")
+    with queued():
+        DrainingServer(config, app.state.drain, settings.drain_timeout).run()
     return 0

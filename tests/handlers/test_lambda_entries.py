@@ -74,7 +74,7 @@ def test_service_endpoints(invoke: Invoke) -> None:
 @pytest.mark.parametrize(
     ("body", "headers", "status", "words"),
     [
-        ("{", {}, 400, "Invalid JSON"),
+        ("{", {}, 400, "JSON decode error"),
         ("", {}, 400, "Field required"),
         ("null", {}, 400, "Field required"),
         ("[" * 5000 + "]" * 5000, {}, 400, "recursion limit"),

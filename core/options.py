@@ -26,6 +26,8 @@ class ModelOptions:
     output begins: "response" for those in the engine's answer only, as vLLM
     does it, "request" for those of the derender request where the answer has
     none (vLLM's issue 53284).
+    ``audit`` says what becomes of the findings about parsed answers: "off"
+    for no audit, "metrics" to count them, "response" to show them as well.
     """
 
     served_names: Sequence[str]
@@ -49,3 +51,4 @@ class ModelOptions:
     tokenizer_mode: str = "auto"
     parser_step: str = "chunk"
     parser_budget: float = 10.0
+    audit: str = "metrics"

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from core.dialects.error_shape import VLLM_ERRORS, ErrorShape
 from core.errors import InternalFault, RequestError, Unavailable
 from core.upstream.version import vllm_version
+from handlers.audit import write_audit
 from handlers.body import read_body
 from handlers.drain import Drain
 from handlers.loading import ModelLoader
@@ -28,6 +29,9 @@ from handlers.responses import error_response, json_response
 from handlers.routing import Route, Router
 from handlers.settings import Settings
 from handlers.sse import EventStream
+
+# What the log calls a function that is not one of Lambda's.
+FUNCTION = "derender"
 
 
 class _Application(FastAPI):
@@ -55,7 +59,8 @@ def create_app(settings: Settings, *routers: Router) -> FastAPI:
     images = next((router.images(settings) for router in routers if router.images is not None), None)
     loader = ModelLoader(settings, encodes=any(router.encodes for router in routers), images=images)
     loader.load()
-    log = _request_log(settings)
+    function = settings.environ.get("AWS_LAMBDA_FUNCTION_NAME", FUNCTION)
+    log = _request_log(settings, function)
     app = _Application(routers)
     app.state.request_log = log
     app.state.loader = loader
@@ -67,7 +72,7 @@ def create_app(settings: Settings, *routers: Router) -> FastAPI:
             if route.path in shapes:
                 continue  # two routers may share a route
             handle = _handler(route, loader, settings.max_body_bytes)
-            answer = _guarded(handle, route.path, log, route.errors)
+            answer = _guarded(handle, route.path, log, route.errors, function)
             app.add_api_route(route.path, answer, methods=["POST"], name=route.name)
             shapes[route.path] = route.errors
     if settings.api_key:
@@ -102,10 +107,9 @@ def _closing(routers: Sequence[Router]) -> Any:
     return lifespan
 
 
-def _request_log(settings: Settings) -> RequestLog | None:
+def _request_log(settings: Settings, function: str) -> RequestLog | None:
     if settings.request_log == "off":
         return None
-    function = settings.environ.get("AWS_LAMBDA_FUNCTION_NAME", "derender")
     return RequestLog(function, only_errors=settings.request_log == "errors")
 
 
@@ -114,6 +118,7 @@ def _guarded(
     endpoint: str,
     log: RequestLog | None = None,
     errors: ErrorShape = VLLM_ERRORS,
+    function: str = FUNCTION,
 ) -> Callable[[Request], Awaitable[Response]]:
     """Turn what an endpoint raises into an answer, and log the request. The one place that does."""
 
@@ -128,15 +133,17 @@ def _guarded(
         except Exception as exc:
             write_fault(exc, endpoint)
             response = error_response(InternalFault(), errors)
-        if log is not None:
 
-            def note() -> None:
+        def note() -> None:
+            if log is None or not log.muted:
+                write_audit(request, endpoint, function)
+            if log is not None:
                 log.request(request, endpoint, response, time.perf_counter() - began)
 
-            if isinstance(response, EventStream):
-                response.at_end = note
-            else:
-                note()
+        if isinstance(response, EventStream):
+            response.at_end = note
+        else:
+            note()
         return response
 
     return answer

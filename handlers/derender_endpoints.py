@@ -14,6 +14,7 @@ from core.model import Model
 from core.protocol.derender import OneShotBody, StreamBody, parse_derender
 from core.protocol.lists import PromptIds
 from core.protocol.schema_error import schema_error
+from handlers.audit import findings_of
 from handlers.metrics import Work, count
 from handlers.routing import Route, Router, json_endpoint
 
@@ -33,9 +34,10 @@ def _derender_route(dialect: Dialect) -> Route:
         door = dialect.derendering()
         parsed = parse_derender(body, *door.bodies())
         count(request, _work(parsed))
+        report = findings_of(request, model).report
         if isinstance(parsed, StreamBody):
-            return door.derender_stream(model, parsed)
-        return door.derender(model, parsed)
+            return door.derender_stream(model, parsed, report)
+        return door.derender(model, parsed, report)
 
     return Route(
         f"{dialect.path}/derender",

@@ -39,7 +39,7 @@ class RequestLog:
     """Writes the requests' lines. ``only_errors`` leaves out what was answered with less than 400."""
 
     def __init__(self, function: str, only_errors: bool = False, write: Callable[[str], object] | None = None) -> None:
-        self._function = function
+        self.function = function
         self._only_errors = only_errors
         self._write = write or write_out
         self._is_cold = True
@@ -59,8 +59,8 @@ class RequestLog:
             "level": "INFO" if status < 500 else "ERROR",
             "message": "request",
             "timestamp": _timestamp(now),
-            **_ids(request),
-            "function": self._function,
+            **request_ids(request),
+            "function": self.function,
             "endpoint": endpoint,
             "status": status,
             "cold_start": cold,
@@ -76,7 +76,7 @@ def _timestamp(seconds: float) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds * 1000) % 1000:03d}Z"
 
 
-def _ids(request: Request) -> dict[str, str]:
+def request_ids(request: Request) -> dict[str, str]:
     """The ids by which a request is found again: Lambda's, the gateway's, the client's."""
     context, event = request.scope.get("aws.context"), request.scope.get("aws.event") or {}
     found = {

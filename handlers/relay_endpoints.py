@@ -20,6 +20,7 @@ from core.relay.errors import UnreadableOutput
 from core.relay.passing import Passing
 from core.relay.request import RelayRequest
 from core.relay.whole import WholeAnswer
+from handlers.audit import findings_of
 from handlers.auth import CALLER
 from handlers.counting import count_routes
 from handlers.engine_client import EngineClient
@@ -94,7 +95,8 @@ async def stream_answer(
     engines: EngineClient, dialect: Dialect, request: RelayRequest, form: StreamForm, http: Request
 ) -> AsyncGenerator[bytes, None]:
     """The events of a streamed answer, those of one batch of the engine's in one block."""
-    answer = AnswerStream(request, dialect.relaying().writer(request))
+    report = findings_of(http, request.model).report
+    answer = AnswerStream(request, dialect.relaying().writer(request), report)
     begun, chunks = False, 0
     try:
         async with aclosing(_batches(engines, request)) as batches:
@@ -123,7 +125,7 @@ async def stream_answer(
 
 async def whole_answer(engines: EngineClient, dialect: Dialect, request: RelayRequest, http: Request) -> Response:
     """The response to a request that does not stream."""
-    answer = WholeAnswer(request, dialect.relaying().answer)
+    answer = WholeAnswer(request, dialect.relaying().answer, findings_of(http, request.model).report)
     if request.whole:
         for prompt, response in enumerate(await _gather(engines, request)):
             answer.add_response(prompt, response)

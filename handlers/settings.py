@@ -29,6 +29,7 @@ CHOICES = {
     "state_signature": ("required", "optional"),
     "one_shot_prompt": ("response", "request"),
     "parser_step": ("chunk", "token"),
+    "audit": ("off", "metrics", "response"),
     "tokenizer_mode": MODES,
     "request_log": ("off", "errors", "all"),
     "content_parts": ("never", "asked", "always"),
@@ -50,7 +51,8 @@ class Settings:
     it holds a newline or a template tag, the template itself. ``state_key``
     lists the keys that sign stream states: the first signs, all are accepted;
     with ``state_signature`` "optional" an unsigned state is accepted too.
-    ``one_shot_prompt``, ``parser_step``, ``parser_budget`` and ``tokenizer_mode`` are described with ``ModelOptions``.
+    ``one_shot_prompt``, ``parser_step``, ``parser_budget``, ``audit`` and ``tokenizer_mode`` are described with
+    ``ModelOptions``.
     ``max_response_bytes`` is what a Lambda function may answer, None for no
     limit; ``request_log`` says which requests get a line in the log.
     ``engine_url`` lists the token engines of the relay, in the order in which
@@ -89,6 +91,7 @@ class Settings:
     one_shot_prompt: str = "response"
     parser_step: str = "chunk"
     parser_budget: float = 10.0
+    audit: str = "metrics"
     tokenizer_mode: str = "auto"
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     max_response_bytes: int | None = None
@@ -172,6 +175,7 @@ class Settings:
             one_shot_prompt=self.one_shot_prompt,
             parser_step=self.parser_step,
             parser_budget=self.parser_budget,
+            audit=self.audit,
             tokenizer_mode=self.tokenizer_mode,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import NotRequired, Protocol, TypedDict
 
@@ -34,7 +34,9 @@ class ChoiceOutput:
     passed on. ``content`` is visible text, ``logprobs`` have chat's form;
     both, ``reasoning`` and ``token_ids`` are None where there is nothing to
     show. In a stream ``finish_reason`` is None until the last output.
-    ``reasoning_tokens`` is there only where a whole output was counted.
+    ``reasoning_tokens`` is there only where a whole output was counted,
+    ``findings`` (``core.choice.audit``) only with the end of an output, and
+    ``shown_findings`` where the answer is to show them.
     """
 
     source: Choice | StreamChoice
@@ -46,6 +48,8 @@ class ChoiceOutput:
     logprobs: Json | None = None
     token_ids: list[int] | None = None
     reasoning_tokens: int | None = None
+    findings: tuple[str, ...] = ()
+    shown_findings: list[str] | None = None
 
     @property
     def weight_versions(self) -> list[Json] | None:
@@ -69,3 +73,18 @@ class ChoiceStream(Protocol):
     def reasoning_tokens(self) -> int | None:
         """How many of the tokens so far are reasoning; None where nothing can tell. Changes nothing."""
         ...
+
+
+Report = Callable[[int, tuple[str, ...]], object]
+"""Is told of a choice, by its index, the kinds of what is wrong with it (``core.choice.audit``)."""
+
+
+def unreported(index: int, findings: tuple[str, ...]) -> None:
+    """For callers that do not ask."""
+
+
+def report_findings(outputs: Iterable[ChoiceOutput], report: Report) -> None:
+    """Tell what the audit found of the choices that ended."""
+    for output in outputs:
+        if output.findings:
+            report(output.source.index, output.findings)

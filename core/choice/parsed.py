@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, cast
 
+from core.choice.audit import Audit, Expected, GatheredAudit, audit_message, expected_of
 from core.choice.output import ChoiceOutput, ToolCall
 from core.choice.reader import OutputReader
 from core.parsing.chat_parser import ChatParser, OneShotParser
@@ -29,7 +31,8 @@ class ParsedStream:
     ``prompt_token_ids`` are read with the first chunk; None where they were
     read before. ``context`` are the last sampled ids, ``call_ids`` the ids of
     the tool calls so far: what a call was named first is its name. ``history``
-    is None where nothing of the output needs to be kept.
+    is None where nothing of the output needs to be kept. ``audit`` looks at
+    everything and gives the last output its findings.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class ParsedStream:
         context: Sequence[int] = (),
         call_ids: Sequence[str] = (),
         history: History | None = None,
+        audit: Audit | None = None,
     ) -> None:
         self._reader = reader
         self._prompt_token_ids = prompt_token_ids
@@ -48,6 +52,7 @@ class ParsedStream:
         self.context: Sequence[int] = context
         self.call_ids = list(call_ids)
         self.history = history
+        self.audit = audit
 
     def advance(self, choice: StreamChoice, keep: int | None = None) -> ChoiceOutput:
         """Read one chunk; see :class:`~core.choice.output.ChoiceStream`.
@@ -78,7 +83,23 @@ class ParsedStream:
             output.content, output.reasoning = delta.content, delta.reasoning
             if delta.tool_calls:
                 output.tool_calls = [self._named(call) for call in delta.tool_calls]
+        if self.audit is not None:
+            self.audit.see(self.live.text if ids else "", output.content, output.reasoning, output.tool_calls)
+            if finish_reason is not None:
+                output.findings = self.audit.end(finish_reason)
+                output.shown_findings = reader.shown_findings(output.findings)
         return output
+
+    def replay(self, history: History) -> None:
+        """Bring a fresh stream to where it was, one step for each earlier chunk; nothing of it goes out again."""
+        ids = iter(history.token_ids)
+        for length in history.chunk_lens:
+            chunk = list(islice(ids, length))
+            delta, _ = self.live.step(chunk, chunk, None, self._prompt_token_ids)
+            if self.audit is not None:
+                calls = [] if delta is None else [cast(ToolCall, call.model_dump()) for call in delta.tool_calls]
+                content, reasoning = (None, None) if delta is None else (delta.content, delta.reasoning)
+                self.audit.see(self.live.text, content, reasoning, calls)
 
     def _named(self, delta: Any) -> ToolCall:
         """A part of a tool call, its id being what it was first: a replay draws new ones."""
@@ -105,11 +126,14 @@ def begin_parsed(
     ``chat_request`` is vLLM's, validated.
     """
     live = start_stream(parser, chat_request, prompt_token_ids, reader.decode)
-    return ParsedStream(reader, live, prompt_token_ids, history=History())
+    audit = GatheredAudit(expected_of(chat_request)) if parser.audits else None
+    return ParsedStream(reader, live, prompt_token_ids, history=History(), audit=audit)
 
 
-def read_parsed(reader: OutputReader, parser: OneShotParser, choice: Choice, window: Window) -> ChoiceOutput:
-    """Read such a choice in one piece.
+def read_parsed(
+    reader: OutputReader, parser: OneShotParser, choice: Choice, window: Window, expected: Expected | None = None
+) -> ChoiceOutput:
+    """Read such a choice in one piece, and audit it where ``expected`` says by what.
 
     Raises:
         BadRequest: the parser cannot make sense of it, or it holds ids that no tokenizer can hold.
@@ -117,6 +141,7 @@ def read_parsed(reader: OutputReader, parser: OneShotParser, choice: Choice, win
     logprobs = reader.logprobs(choice)
     text, stop_reason = reader.whole_text(choice, window)
     message = parser.parse(text, choice.token_ids or (), choice.finish_reason)
+    findings = () if expected is None else audit_message(text, message, expected)
     return ChoiceOutput(
         choice,
         content=message.content,
@@ -127,4 +152,6 @@ def read_parsed(reader: OutputReader, parser: OneShotParser, choice: Choice, win
         logprobs=logprobs,
         token_ids=reader.shown_ids(choice),
         reasoning_tokens=message.reasoning_tokens,
+        findings=findings,
+        shown_findings=None if expected is None else reader.shown_findings(findings),
     )

@@ -25,6 +25,7 @@ class OutputReader:
         self.eos = model.eos
         self.options = options
         self.decode = options.decode_options(model.tokenizer.is_fast, keep_special=parsed)
+        self.shows_findings = model.options.audit == "response"
         # Hidden reasoning must not come back through its logprobs or token ids.
         self.hidden = parsed and not options.include_reasoning
 
@@ -83,6 +84,10 @@ class OutputReader:
             return chat_logprobs(choice.logprobs, self.tokenizer, context, self.options.top_limit)
         except (ValueError, OverflowError) as exc:
             raise BadRequest(str(exc)) from exc
+
+    def shown_findings(self, findings: Sequence[str]) -> list[str] | None:
+        """The findings that the answer shows; an empty list says that nothing is wrong."""
+        return list(findings) if self.shows_findings else None
 
     def shown_ids(self, choice: Choice | StreamChoice) -> list[int] | None:
         """The ids that the answer shows: where they are asked for and not hidden."""

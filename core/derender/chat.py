@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.bounds import check_prompt_ids, check_responses
-from core.choice.output import ChoiceOutput
+from core.choice.output import ChoiceOutput, Report, report_findings, unreported
 from core.choice.reader import OutputReader
 from core.choice.text import read_text
 from core.derender.choices import chat_message
@@ -19,8 +19,8 @@ from core.protocol.engine import GenerateResponse
 from core.protocol.output_options import OutputOptions, chat_options
 
 
-def derender_chat(model: Model, request: DerenderChatRequest) -> dict[str, Any]:
-    """Decode, parse and assemble every choice of an engine answer.
+def derender_chat(model: Model, request: DerenderChatRequest, report: Report = unreported) -> dict[str, Any]:
+    """Decode, parse and assemble every choice of an engine answer. ``report`` is told what the audit found.
 
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
@@ -39,6 +39,7 @@ def derender_chat(model: Model, request: DerenderChatRequest) -> dict[str, Any]:
         chat_request = parser.validate(request.chat_request)
         options = chat_options(chat_request)
     outputs = read_chat(model, source, options, chat_request, request.prompt_token_ids)
+    report_findings(outputs, report)
     return chat_response(source, name, options, outputs, request.prompt_tokens or 0)
 
 
@@ -62,14 +63,16 @@ def read_chat(
     """
     reader = OutputReader(model, options, parsed=model.chat_parser is not None)
     window = reader.seed(prompt_token_ids if prompt_token_ids is not None else source.prompt_token_ids)
-    parser = None
+    parser, expected = None, None
     if model.chat_parser is not None:
         # Late: only a deployment with a parser has vLLM's modules loaded.
+        from core.choice.audit import expected_of
         from core.choice.parsed import read_parsed
 
         prompt: Sequence[int] | None = source.prompt_token_ids
         if prompt is None and model.options.one_shot_prompt == "request":
             prompt = prompt_token_ids
+        expected = expected_of(chat_request) if model.chat_parser.audits else None
         parser = model.chat_parser.for_request(
             chat_request, prompt, count_reasoning=count_reasoning and model.chat_parser.counts_reasoning
         )
@@ -80,7 +83,7 @@ def read_chat(
         if parser is None:
             outputs.append(read_text(reader, choice, window))
         else:
-            outputs.append(read_parsed(reader, parser, choice, window))
+            outputs.append(read_parsed(reader, parser, choice, window, expected))
     return outputs
 
 

@@ -10,7 +10,7 @@ from core.text.logprobs import completion_logprobs, end_of_text
 
 def chat_message(output: ChoiceOutput) -> Json:
     """The choice of a ``ChatCompletionResponse``."""
-    return {
+    choice = {
         "index": output.source.index,
         "message": openai.message(output.content, output.reasoning, output.tool_calls),
         "logprobs": output.logprobs,
@@ -20,11 +20,12 @@ def chat_message(output: ChoiceOutput) -> Json:
         "routed_experts": output.source.routed_experts,
         "weight_versions": output.weight_versions,
     }
+    return with_findings(choice, output)
 
 
 def chat_delta(output: ChoiceOutput, role: str | None) -> Json:
     """The choice of a ``ChatCompletionStreamResponse``."""
-    return {
+    choice = {
         "index": output.source.index,
         "delta": openai.delta(role, output.content, output.reasoning, output.tool_calls),
         "logprobs": output.logprobs,
@@ -33,6 +34,14 @@ def chat_delta(output: ChoiceOutput, role: str | None) -> Json:
         "token_ids": output.token_ids,
         "weight_versions": output.weight_versions,
     }
+    return with_findings(choice, output)
+
+
+def with_findings(choice: Json, output: ChoiceOutput) -> Json:
+    """The choice with what the audit found, where that is shown: ``audit``, a field of ours that clients ignore."""
+    if output.shown_findings is not None:
+        choice["audit"] = output.shown_findings
+    return choice
 
 
 def completion_choice(output: ChoiceOutput, offset: int = 0) -> tuple[Json, int]:

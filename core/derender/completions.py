@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.bounds import check_prompt_ids, check_responses
-from core.choice.output import ChoiceOutput
+from core.choice.output import ChoiceOutput, Report, unreported
 from core.choice.reader import OutputReader
 from core.choice.text import read_text
 from core.derender.choices import completion_choice
@@ -22,7 +22,9 @@ from core.protocol.engine import GenerateResponse
 from core.protocol.output_options import OutputOptions
 
 
-def derender_completion(model: Model, request: DerenderCompletionRequest) -> dict[str, Any]:
+def derender_completion(
+    model: Model, request: DerenderCompletionRequest, report: Report = unreported
+) -> dict[str, Any]:
     """Decode every choice of every engine answer; choices are numbered through all prompts.
 
     Raises:

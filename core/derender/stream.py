@@ -8,6 +8,7 @@ state.
 from __future__ import annotations
 
 from core.bounds import check_prompt_ids
+from core.choice.output import Report, unreported
 from core.choice.reader import OutputReader
 from core.derender.chat_stream import open_chat
 from core.derender.chunks import ChatChunkWriter, CompletionChunkWriter, StreamHeader
@@ -23,8 +24,10 @@ from core.state.carried import carry
 from core.state.carried_text import open_text
 
 
-def derender_chat_stream(model: Model, body: DerenderChatStreamRequest) -> Json:
+def derender_chat_stream(model: Model, body: DerenderChatStreamRequest, report: Report = unreported) -> Json:
     """``{"chunk", "stream_state"}`` for one chunk of a chat stream, ``{"chunks", ...}`` for several.
+
+    ``report`` is told what the audit found when the choice ends.
 
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
@@ -34,10 +37,12 @@ def derender_chat_stream(model: Model, body: DerenderChatStreamRequest) -> Json:
     stream, options, binding = open_chat(model, call)
     role_sent = call.state is not None and call.state.role_sent
     writer = ChatChunkWriter(_header(call, options, binding), role_sent=role_sent)
-    return _response(body, *carry(call, binding, stream, writer, model.signer))
+    return _response(body, *carry(call, binding, stream, writer, model.signer, report))
 
 
-def derender_completion_stream(model: Model, body: DerenderCompletionStreamRequest) -> Json:
+def derender_completion_stream(
+    model: Model, body: DerenderCompletionStreamRequest, report: Report = unreported
+) -> Json:
     """``{"chunk", "stream_state"}`` for one chunk of a completions stream, ``{"chunks", ...}`` for several.
 
     Raises:
@@ -52,7 +57,7 @@ def derender_completion_stream(model: Model, body: DerenderCompletionStreamReque
     stream = open_text(OutputReader(model, options), call)
     text_offset = call.state.logprob_text_offset if call.state is not None else 0
     writer = CompletionChunkWriter(_header(call, options, binding), text_offset=text_offset)
-    return _response(body, *carry(call, binding, stream, writer, model.signer))
+    return _response(body, *carry(call, binding, stream, writer, model.signer, report))
 
 
 def _refuse_other_dialect(call: StreamCall) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     # What a door takes and gives is loaded with it.
     from pydantic import BaseModel
 
+    from core.choice.output import Report
     from core.protocol.derender import OneShotBody, StreamBody
     from core.protocol.engine import GenerateResponse, Usage
     from core.relay.answer import AnswerWriter
@@ -65,16 +66,16 @@ class Derendering(Protocol):
         """The types of a one-shot and of a streaming body."""
         ...
 
-    def derender(self, model: Model, body: Any) -> Json:
-        """The answer of a one-shot body.
+    def derender(self, model: Model, body: Any, report: Report) -> Json:
+        """The answer of a one-shot body. ``report`` is told what the audit found.
 
         Raises:
             ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
         """
         ...
 
-    def derender_stream(self, model: Model, body: Any) -> Json:
-        """What the chunks of a streaming body say, and the next ``stream_state``.
+    def derender_stream(self, model: Model, body: Any, report: Report) -> Json:
+        """What the chunks of a streaming body say, and the next ``stream_state``. ``report`` as above.
 
         Raises:
             ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
@@ -100,8 +101,16 @@ class Relaying(Protocol):
         """What writes the streamed answer to a request."""
         ...
 
-    def answer(self, request: RelayRequest, responses: Sequence[GenerateResponse], reported: Usage | None) -> Json:
+    def answer(
+        self,
+        request: RelayRequest,
+        responses: Sequence[GenerateResponse],
+        reported: Usage | None,
+        report: Report,
+    ) -> Json:
         """The answer in one piece; ``responses`` are the engine's to each prompt, ``reported`` its own counts.
+
+        ``report`` is told what the audit found.
 
         Raises:
             Exception: of any kind, over what the model wrote.

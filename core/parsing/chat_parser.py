@@ -109,6 +109,11 @@ class ChatParser:
         return self._options.parser_step == "token"
 
     @property
+    def audits(self) -> bool:
+        """Whether what the parser makes of outputs is audited (``ModelOptions.audit``)."""
+        return self._options.audit != "off"
+
+    @property
     def counts_reasoning(self) -> bool:
         """Whether the deployment has a reasoning parser, so that usage can tell reasoning tokens apart."""
         return self.parser_cls.reasoning_parser_cls is not None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from core.parsing.budget import ParserBudget
@@ -21,7 +20,8 @@ from core.upstream.parsers import ChatStreamProcessor
 class LiveStream:
     """A processor and its window. ``step`` changes both, within the ``budget`` of a call.
 
-    Without one it is the engine that sets the pace, token by token.
+    Without one it is the engine that sets the pace, token by token. ``text``
+    is what was decoded by the last step.
     """
 
     parser: ChatParser
@@ -29,6 +29,7 @@ class LiveStream:
     window: Window
     decode: DecodeOptions
     budget: ParserBudget | None = None
+    text: str = ""
 
     def step(
         self,
@@ -54,12 +55,15 @@ class LiveStream:
             # As the engine would have sent them one at a time, the deltas in one.
             pieces = [(text_ids[place : place + 1], [token_id]) for place, token_id in enumerate(token_ids)]
         deltas = []
+        self.text = ""
         for number, (shown, ids) in enumerate(pieces, 1):
             if self.budget is not None:
                 self.budget.check()
             text, self.window = detokenize(self.parser.tokenizer, shown, self.window, self.decode)
             ends = finish_reason if number == len(pieces) else None
-            result = self.processor.step(text[:keep], ids, ends, prompt_token_ids)
+            shown_text = text[:keep]
+            self.text += shown_text
+            result = self.processor.step(shown_text, ids, ends, prompt_token_ids)
             deltas.append(result.delta)
             if keep is not None:
                 keep = max(keep - len(text), 0)
@@ -114,16 +118,3 @@ def start_stream(
     """A stream before its first chunk, its window primed with the end of the prompt."""
     window = seed_window(parser.tokenizer, prompt_token_ids, decode.skip_special)
     return LiveStream(parser, parser.processor(chat_request), window, decode, budget)
-
-
-def replay_stream(
-    stream: LiveStream,
-    output_token_ids: Iterable[int],
-    chunk_lens: Iterable[int],
-    prompt_token_ids: list[int] | None,
-) -> None:
-    """Bring a fresh stream to where it was, one step for each earlier chunk; what they emit is dropped."""
-    ids = iter(output_token_ids)
-    for length in chunk_lens:
-        chunk = list(islice(ids, length))
-        stream.step(chunk, chunk, None, prompt_token_ids)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from core.choice.output import ChoiceOutput, ChoiceStream
+from core.choice.output import ChoiceOutput, ChoiceStream, Report, unreported
 from core.choice.reader import OutputReader
 from core.choice.text import TextStream
 from core.errors import RequestError
@@ -40,9 +40,12 @@ class AnswerWriter(Protocol):
 
 
 class AnswerStream:
-    """The chunks of one request's answer, the choices interleaved as the engine sends them."""
+    """The chunks of one request's answer, the choices interleaved as the engine sends them.
 
-    def __init__(self, request: RelayRequest, writer: AnswerWriter) -> None:
+    ``report`` is told what the audit found when a choice ends.
+    """
+
+    def __init__(self, request: RelayRequest, writer: AnswerWriter, report: Report = unreported) -> None:
         self._request = request
         self._writer = writer
         self._reader = OutputReader(request.model, request.options, parsed=request.chat is not None)
@@ -52,6 +55,7 @@ class AnswerStream:
         # Of what the engine counts, only what the relay cannot know is read.
         self._reported: Usage | None = None
         self._metrics: Json | None = None
+        self._report = report
 
     @property
     def finished(self) -> bool:
@@ -115,6 +119,8 @@ class AnswerStream:
         for release in relayed.receive(choice):
             try:
                 output = stream.advance(release.choice, release.keep)
+                if output.findings:
+                    self._report(place, output.findings)
                 counts = self._counts_of(stream, prompt, relayed.tokens) if self._request.continuous_usage else None
                 written = writer.write(place, prompt, output, counts)
             except Exception as exc:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.choice.output import ChoiceOutput
+from core.derender.choices import with_findings
 from core.json import Json
 from core.protocol.engine import Usage
 from core.relay.request import RelayRequest
@@ -63,7 +64,7 @@ def chat_choice(output: ChoiceOutput) -> Json | None:
     if finish_reason is not None:
         body["stop_reason"] = output.stop_reason
         body["weight_versions"] = output.weight_versions
-    return body
+    return with_findings(body, output)
 
 
 def usage_chunk(request: RelayRequest, counts: Json, reported: Usage | None, metrics: Json | None) -> Json:

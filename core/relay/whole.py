@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from core.bounds import check_responses
+from core.choice.output import Report, unreported
 from core.json import Json
 from core.protocol.engine import Choice, GenerateChunk, GenerateResponse, LogProbs, StreamChoice, Usage
 from core.relay.answer import reading
@@ -17,20 +18,24 @@ from core.relay.choice import RelayedChoice
 from core.relay.errors import EngineFailed
 from core.relay.request import RelayRequest
 
-WriteAnswer = Callable[[RelayRequest, Sequence[GenerateResponse], Usage | None], Json]
+WriteAnswer = Callable[[RelayRequest, Sequence[GenerateResponse], Usage | None, Report], Json]
 """The ``answer`` of a dialect's relaying door."""
 
 
 class WholeAnswer:
-    """The answer to a request that does not stream; ``write`` writes it in the request's dialect."""
+    """The answer to a request that does not stream; ``write`` writes it in the request's dialect.
 
-    def __init__(self, request: RelayRequest, write: WriteAnswer) -> None:
+    ``report`` is told what the audit found in the end.
+    """
+
+    def __init__(self, request: RelayRequest, write: WriteAnswer, report: Report = unreported) -> None:
         self._request = request
         self._write = write
         self._responses = [GenerateResponse(choices=[]) for _ in request.prompts]
         self._choices: list[dict[int, Choice]] = [{} for _ in request.prompts]
         self._relayed: list[dict[int, RelayedChoice]] = [{} for _ in request.prompts]
         self._reported: Usage | None = None
+        self._report = report
 
     @property
     def finished(self) -> bool:
@@ -101,7 +106,7 @@ class WholeAnswer:
             response.request_id = self._request.response_id
         with reading():
             check_responses(self._responses, self._request.model.limits)
-            return self._write(self._request, self._responses, self._reported)
+            return self._write(self._request, self._responses, self._reported, self._report)
 
 
 def _append(whole: Choice, part: StreamChoice) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from core.choice.output import ChoiceOutput
+from core.choice.output import ChoiceOutput, Report, report_findings, unreported
 from core.json import Json
 from core.protocol.derender import StreamState
 from core.protocol.engine import GenerateChunk, StreamChoice
@@ -50,14 +50,25 @@ class ChunkWriter(Protocol[Chunk_co]):
 
 
 def carry(
-    call: StreamCall, binding: Binding, stream: CarriedStream, writer: ChunkWriter[Chunk], signer: StateSigner | None
+    call: StreamCall,
+    binding: Binding,
+    stream: CarriedStream,
+    writer: ChunkWriter[Chunk],
+    signer: StateSigner | None,
+    report: Report = unreported,
 ) -> tuple[list[Chunk], Json]:
     """Run the chunks of a call through its stream: the chunks written, and the state for the next call.
+
+    ``report`` is told what the audit found when a choice ends.
 
     Raises:
         BadRequest, InvalidState: as the stream does.
     """
-    chunks = [writer.write(chunk, [stream.advance(choice) for choice in chunk.choices]) for chunk in call.chunks]
+    chunks = []
+    for chunk in call.chunks:
+        outputs = [stream.advance(choice) for choice in chunk.choices]
+        report_findings(outputs, report)
+        chunks.append(writer.write(chunk, outputs))
     state = {**stream.save(writer.fields()), "index": binding.choice_index, "request_id": binding.request_id}
     if signer is not None:
         # Signed as it will be read: through the type that checks it.

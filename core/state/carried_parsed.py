@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.bounds import check_stream_length
+from core.choice.audit import RunningAudit, expected_of
 from core.choice.output import ChoiceOutput
 from core.choice.parsed import History, ParsedStream
 from core.choice.reader import OutputReader
 from core.errors import BadRequest, InvalidState, RequestError
-from core.json import Json
+from core.json import Json, JsonValue
 from core.model import Model
 from core.parsing.chat_parser import ChatParser
 from core.parsing.checkpoint import CheckpointRefused, read_prompt
-from core.parsing.live import LiveStream, replay_stream, start_stream
+from core.parsing.live import LiveStream, start_stream
 from core.protocol.derender import VLLM_FIELDS, StreamState
 from core.protocol.engine import StreamChoice
 from core.protocol.json_text import json_bytes
@@ -60,18 +61,29 @@ def open_parsed(
     replays = not checkpointed and model.options.stream_state == "replay"
     # The checkpoint holds what the prompt decided; ids that are sent again are ignored.
     prompt_token_ids = None if checkpointed else call.prompt_token_ids
+    history = None if checkpointed else History(list(state.output_token_ids), list(state.output_chunk_lens))
     try:
+        audited: JsonValue = None
         if state.checkpoint is not None:
             # What is kept of a request between calls must stay small, whatever clients send.
             key = config if len(shaping_text) <= MAX_KEPT_BYTES else None
             live = LiveStream(parser, parser.processor(chat_request, key), read_window(state), reader.decode, budget)
-            lengths = read_checkpoint(live, state.checkpoint, model.limits.max_model_len)
+            lengths, audited = read_checkpoint(live, state.checkpoint, model.limits.max_model_len)
         else:
             live = start_stream(parser, chat_request, prompt_token_ids, reader.decode, budget)
             lengths = Lengths(len(prompt_token_ids or ()), len(state.output_token_ids))
         check_stream_length(call.chunks, lengths.prompt, lengths.output, model.limits)
-        if not checkpointed:
-            replay_stream(live, state.output_token_ids, state.output_chunk_lens, prompt_token_ids)
+        stream = ParsedStream(
+            reader,
+            live,
+            prompt_token_ids,
+            context=state.logprob_context_token_ids,
+            call_ids=state.last_tool_call_ids,
+            history=history,
+            audit=RunningAudit(expected_of(chat_request), audited) if parser.audits else None,
+        )
+        if history is not None:
+            stream.replay(history)
             if prompt_token_ids is not None and not replays and not _has_output(call, state):
                 # Nothing will be parsed: what the prompt decides must be in the checkpoint all the same.
                 read_prompt(live.processor, prompt_token_ids, parser.layouts)
@@ -81,14 +93,6 @@ def open_parsed(
         raise InvalidState("derender failed") from exc
     # Replay finds the same; what was told to the client counts.
     live.processor.tools_streamed = state.tools_streamed
-    stream = ParsedStream(
-        reader,
-        live,
-        prompt_token_ids,
-        context=state.logprob_context_token_ids,
-        call_ids=state.last_tool_call_ids,
-        history=None if checkpointed else History(list(state.output_token_ids), list(state.output_chunk_lens)),
-    )
     return CarriedParsed(stream, call, state, config, lengths, prompt_token_ids, replays)
 
 
@@ -176,6 +180,9 @@ class CarriedParsed:
         kept = {**fields, **window_fields(stream.live.window), "context": context}
         return {**{name: value for name, value in kept.items() if value}, "checkpoint": checkpoint}
 
+    def _audited(self) -> JsonValue:
+        return None if self._stream.audit is None else self._stream.audit.save()
+
     def _checkpoint(self) -> str | None:
         """The parser as text; None where the state must carry a replay.
 
@@ -185,7 +192,7 @@ class CarriedParsed:
         if self._replays:
             return None
         try:
-            return write_checkpoint(self._stream.live, self._lengths)
+            return write_checkpoint(self._stream.live, self._lengths, self._audited())
         except CheckpointRefused as exc:
             if self._state.checkpoint is None:
                 return None

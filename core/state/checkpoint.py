@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.json import JsonValue
 from core.parsing.checkpoint import InvalidCheckpoint, Limits, pack, restore, snapshot, unpack
 from core.parsing.live import LiveStream
 
@@ -22,27 +23,27 @@ class Lengths:
     output: int
 
 
-def write_checkpoint(live: LiveStream, lengths: Lengths) -> str:
-    """The text of a live stream between two chunks. Changes nothing.
+def write_checkpoint(live: LiveStream, lengths: Lengths, audit: JsonValue) -> str:
+    """The text of a live stream between two chunks, and of its audit. Changes nothing.
 
     Raises:
         CheckpointRefused: this parser cannot be carried; the caller replays.
     """
-    return pack([lengths.prompt, lengths.output, snapshot(live.processor, live.parser.layouts)])
+    return pack([lengths.prompt, lengths.output, audit, snapshot(live.processor, live.parser.layouts)])
 
 
-def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> Lengths:
-    """Bring a fresh live stream to where the checkpoint was written.
+def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> tuple[Lengths, JsonValue]:
+    """Bring a fresh live stream to where the checkpoint was written; its lengths, and what was saved of its audit.
 
     Raises:
         InvalidCheckpoint: the text is damaged, or not of this parser and request.
     """
     data = unpack(text, Limits.of_model_len(max_model_len))
-    if len(data) != 3:
+    if len(data) != 4:
         raise InvalidCheckpoint("it is not a checkpoint")
-    prompt, output, saved = data
+    prompt, output, audit, saved = data
     for length in (prompt, output):
         if type(length) is not int or not 0 <= length < _MAX_LENGTH:
             raise InvalidCheckpoint("a length is no length")
     restore(live.processor, saved, live.parser.layouts)
-    return Lengths(prompt, output)
+    return Lengths(prompt, output), audit

@@ -15,7 +15,7 @@ from core.errors import InvalidState
 from core.protocol.json_text import json_bytes
 
 # Raised whenever the meaning of a state changes: states of another version are refused.
-STATE_VERSION = 1
+STATE_VERSION = 2
 _HEX = 16
 
 

@@ -49,6 +49,7 @@ _WORDS = {
     "tokenizer-mode": "hf: tokenizer.json; mistral: tekken.json; auto: as vLLM chooses",
     "parser-step": "how a streamed chunk of several tokens goes through a parser: at once, or token by token",
     "content-parts": "when images go to the engine as they came, for it to read",
+    "audit": "what becomes of the audit of parsed answers: nothing, metrics and a log line, or a field as well",
     "one-shot-prompt": "whose prompt tells a one-shot parser where the output begins",
 }
 

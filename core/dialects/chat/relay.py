@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.choice.output import ChoiceOutput
+from core.choice.output import ChoiceOutput, Report, report_findings, unreported
 from core.derender.chat import chat_response, read_chat
 from core.json import Json
 from core.protocol.engine import GenerateResponse, Usage
@@ -39,12 +39,18 @@ class ChatWriter:
 writer = ChatWriter
 
 
-def answer(request: RelayRequest, responses: Sequence[GenerateResponse], reported: Usage | None) -> Json:
+def answer(
+    request: RelayRequest,
+    responses: Sequence[GenerateResponse],
+    reported: Usage | None,
+    report: Report = unreported,
+) -> Json:
     """The ``ChatCompletionResponse``; see :class:`~core.dialects.dialect.Relaying`."""
     (response,) = responses
     outputs = read_chat(
         request.model, response, request.options, request.chat, response.prompt_token_ids, count_reasoning=True
     )
+    report_findings(outputs, report)
     written = chat_response(response, request.model_name, request.options, outputs, request.prompt_tokens)
     for text in filter(None, request.echo or ()):
         for choice in written["choices"]:

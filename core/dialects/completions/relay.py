@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.choice.output import ChoiceOutput
+from core.choice.output import ChoiceOutput, Report, unreported
 from core.derender.choices import completion_choice
 from core.derender.completions import complete
 from core.json import Json
@@ -49,7 +49,12 @@ class CompletionWriter:
 writer = CompletionWriter
 
 
-def answer(request: RelayRequest, responses: Sequence[GenerateResponse], reported: Usage | None) -> Json:
+def answer(
+    request: RelayRequest,
+    responses: Sequence[GenerateResponse],
+    reported: Usage | None,
+    report: Report = unreported,
+) -> Json:
     """The ``CompletionResponse``; see :class:`~core.dialects.dialect.Relaying`."""
     prompt_ids = [prompt["token_ids"] for prompt in request.prompts]
     counts = list(map(len, prompt_ids))

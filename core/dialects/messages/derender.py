@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import ValidationError
 
 from core.bounds import check_count, check_prompt_ids, check_responses
-from core.choice.output import ChoiceOutput
+from core.choice.output import ChoiceOutput, Report, report_findings, unreported
 from core.derender.chat import read_chat
 from core.derender.chat_stream import open_chat
 from core.dialects.messages.answer import message, transfers
@@ -69,8 +69,8 @@ def bodies() -> tuple[type[OneShotBody], type[StreamBody]]:
     return DerenderMessagesRequest, DerenderMessagesStreamRequest
 
 
-def derender(model: Model, body: DerenderMessagesRequest) -> Json:
-    """The ``Message`` of an engine's answer.
+def derender(model: Model, body: DerenderMessagesRequest, report: Report = unreported) -> Json:
+    """The ``Message`` of an engine's answer. ``report`` is told what the audit found.
 
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order of the chat endpoint.
@@ -94,12 +94,13 @@ def derender(model: Model, body: DerenderMessagesRequest) -> Json:
     if source.choices[0].finish_reason == _FAILED:
         raise EngineGaveUp()
     (output,) = read_chat(model, answered, options, chat, body.prompt_token_ids)
+    report_findings([output], report)
     prompt_tokens = body.prompt_tokens if body.prompt_tokens is not None else len(prompt_ids or ())
     usage = message_usage(prompt_tokens, len(output.source.token_ids or ()), source.usage)
     return {**message(output, source.request_id or random_id(), name, usage), **transfers(source)}
 
 
-def derender_stream(model: Model, body: DerenderMessagesStreamRequest) -> Json:
+def derender_stream(model: Model, body: DerenderMessagesStreamRequest, report: Report = unreported) -> Json:
     """``{"events", "stream_state"}`` for one or more chunks of a Messages stream.
 
     Raises:
@@ -115,7 +116,7 @@ def derender_stream(model: Model, body: DerenderMessagesStreamRequest) -> Json:
     written = _read_written(call)
     stream, _, binding = open_chat(model, call, chat)
     writer = _EventWriter(MessageEvents(binding.request_id, call.model_name, written))
-    chunks, state = carry(call, binding, stream, writer, model.signer)
+    chunks, state = carry(call, binding, stream, writer, model.signer, report)
     return {"events": [event for events in chunks for event in events], "stream_state": state}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from core.choice.output import ChoiceOutput
+from core.choice.output import ChoiceOutput, Report, report_findings, unreported
 from core.derender.chat import read_chat
 from core.dialects.messages.answer import message, transfers
 from core.dialects.messages.conversation import read_messages
@@ -60,9 +60,15 @@ class MessageWriter:
 writer = MessageWriter
 
 
-def answer(request: RelayRequest, responses: Sequence[GenerateResponse], reported: Usage | None) -> Json:
+def answer(
+    request: RelayRequest,
+    responses: Sequence[GenerateResponse],
+    reported: Usage | None,
+    report: Report = unreported,
+) -> Json:
     """The ``Message``; see :class:`~core.dialects.dialect.Relaying`."""
     (response,) = responses
     (output,) = read_chat(request.model, response, request.options, request.chat, response.prompt_token_ids)
+    report_findings([output], report)
     usage = message_usage(request.prompt_tokens, len(output.source.token_ids or ()), reported)
     return {**message(output, request.response_id, request.model_name, usage), **transfers(response)}

@@ -1,0 +1,42 @@
+"""The markup that models write around reasoning and tool calls, of all families.
+
+A parser that fits its model lets none of it through. So what is found in
+visible text tells that the parser is another family's, or was led astray.
+Only what prose and code do not contain by themselves is listed.
+"""
+
+from __future__ import annotations
+
+import re
+
+# No marker is longer, so this much of a text's end has to be kept to find one that comes in pieces.
+LONGEST = 48
+
+_NAMES = (
+    r"think|tool_calls?|tool_sep|arg_(?:key|value)|seed:think|seed:tool_call|minimax:tool_call|longcat_tool_call|dots_function_call"
+    r"|ifm\|[a-z_]{1,16}"
+)
+_MARKERS = (
+    r"<\|(?:open|close)\|>[^<>\n]{0,40}<\|sep\|>",  # kimi_k3's tags, with what stands in them
+    r"<\|start\|>assistant|<\|channel\|>[a-z]{0,12}",  # harmony's headers
+    rf"</?(?:{_NAMES})>",
+    r"<\|[a-z][a-z_:]{1,40}\|>",  # <|im_start|>, <|tool_call_begin|>, <|channel|>, <|plamo:...|>
+    r"<\|(?:channel|tool_call|tool_response)>|<(?:channel|tool_call|turn)\|>",
+    r"</?｜[A-Za-z▁_]{1,40}｜",  # deepseek, step3
+    r"</?(?:start|end)_function_call>",
+    r"<function(?:=|_call>)",
+    r"</?parameter(?:=|>)",
+    r"\[TOOL_CALLS\]|\[ARGS\]|\[/?THINK\]",
+    r"◁/?think▷",
+)
+MARKUP = re.compile("|".join(_MARKERS))
+
+
+def has_markup(text: str) -> bool:
+    """Whether a model's markup stands in a text."""
+    return ("<" in text or "[" in text or "◁" in text) and MARKUP.search(text) is not None
+
+
+def without_markup(text: str) -> str:
+    """A text without what is recognized as markup."""
+    return MARKUP.sub("", text) if "<" in text or "[" in text or "◁" in text else text

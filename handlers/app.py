@@ -135,7 +135,7 @@ def _guarded(
             response = error_response(InternalFault(), errors)
 
         def note() -> None:
-            if log is None or not log.muted:
+            if response.status_code < 400 and (log is None or not log.muted):
                 write_audit(request, endpoint, function)
             if log is not None:
                 log.request(request, endpoint, response, time.perf_counter() - began)

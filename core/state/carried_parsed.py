@@ -197,3 +197,6 @@ class CarriedParsed:
             if self._state.checkpoint is None:
                 return None
             raise InvalidState(f"the parser cannot be carried on from here: {exc}") from exc
+        except Exception as exc:
+            # Each value of a state fits its kind; together they may still be what no parser ever holds.
+            raise InvalidState("derender failed") from exc

@@ -16,7 +16,7 @@ from core.options import CONTENT_FORMATS, ModelOptions
 from core.state.fingerprint import STATE_VERSION, fingerprint
 from core.text.stop import EosTokens
 from core.tokenizer import Tokenizer, load_tokenizer
-from core.upstream.version import vllm_version
+from core.upstream.version import slice_version
 
 if TYPE_CHECKING:
     from core.parsing.chat_parser import ChatParser
@@ -54,7 +54,7 @@ class Model:
             {
                 **({"step": options.parser_step} if options.parser_step != "chunk" else {}),
                 "state": STATE_VERSION,
-                "vllm": vllm_version(),
+                "slice": slice_version(),
                 "tokenizer": self.files.digest(self.tokenizer.source_file),
                 "parsers": [options.tool_call_parser, options.reasoning_parser, options.enable_auto_tool_choice],
                 "template": dict(options.default_chat_template_kwargs),

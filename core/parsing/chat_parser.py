@@ -24,10 +24,11 @@ from core.upstream.parsers import (
     choose_parser_class,
     new_processor,
     resolve_finish_reason,
+    tell_prompt,
 )
 from core.upstream.requests import validate_chat
 from core.upstream.tables import check_version, installed_layouts
-from core.upstream.version import installed_version
+from core.upstream.version import vllm_version
 
 # Sets of tools that are offered at a time; one more, and the collection starts anew.
 _MOST_PROTOTYPES = 16
@@ -64,9 +65,7 @@ class ChatParser:
         """The chat template's arguments: a parser reads some of them (``enable_thinking``)."""
         if self.is_harmony:
             return {}
-        params = chat_request.build_chat_params(
-            self._options.chat_template, self._options.chat_template_content_format, {}
-        )
+        params = chat_request.build_chat_params(self._options.chat_template, self._options.chat_template_content_format)
         kwargs = params.with_defaults(dict(self._options.default_chat_template_kwargs)).chat_template_kwargs
         return dict(kwargs)
 
@@ -170,7 +169,7 @@ class OneShotParser:
         try:
             live = self._parser.build(self._request)
             if self._prompt_token_ids is not None:
-                live.set_prompt_token_ids(self._prompt_token_ids)
+                tell_prompt(live, self._prompt_token_ids)
             reasoning, content, calls = live.parse(
                 text,
                 self._request,
@@ -214,5 +213,5 @@ def load_chat_parser(
     )
     if parser_cls is None:
         return None
-    check_version(installed_version())
+    check_version(vllm_version())
     return ChatParser(parser_cls, tokenizer, view, options, is_harmony)

@@ -44,13 +44,17 @@ class RequestParser:
         """
         if self._parser is None or (prompt_token_ids is not None and self._has_no_say(self._parser)):
             return
+        from core.upstream.parsers import tell_prompt  # late: only with a parser, which has loaded it
+
         if prompt_token_ids is not None:
-            self._live.set_prompt_token_ids(prompt_token_ids)
+            tell_prompt(self._live, prompt_token_ids)
         self._live.adjust_request(request=self._request)
 
     def _has_no_say(self, parser: ChatParser) -> bool:
+        from core.upstream.parsers import always_adjusts  # late: only with a parser, which has loaded it
+
         kind = parser.parser_cls
-        if self._request.tool_choice != "none" or kind.always_adjust_request or kind.reasoning_parser_cls is not None:
+        if self._request.tool_choice != "none" or always_adjusts(kind) or kind.reasoning_parser_cls is not None:
             return False
         return not _constrains_always(parser.tokenizer, kind.tool_parser_cls)
 

@@ -11,15 +11,19 @@ from vllm.entrypoints.serve.utils.tool_calls_utils import resolve_finish_reason
 from vllm.parser import ParserManager
 
 from core.errors import ConfigurationError
+from core.upstream.contract import has
 from core.upstream.model_view import ModelView
+from core.upstream.version import vllm_version
 
 __all__ = [
     "ChatStreamProcessor",
+    "always_adjusts",
     "assemble_chat_message_fields",
     "build_parser",
     "choose_parser_class",
     "new_processor",
     "resolve_finish_reason",
+    "tell_prompt",
 ]
 
 _HARMONY_REASONING = "openai_gptoss"
@@ -42,6 +46,7 @@ def choose_parser_class(
         ConfigurationError: a parser does not exist, cannot be combined, or needs
             tokens that the tokenizer does not have; the reason is vLLM's.
     """
+    chosen_by = {"tokenizer": tokenizer} if has(vllm_version(), "get_parser.tokenizer") else {}
     try:
         parser_cls = ParserManager.get_parser(
             tool_parser_name=tool_parser,
@@ -49,7 +54,7 @@ def choose_parser_class(
             enable_auto_tools=enable_auto_tools,
             model_name=model_name,
             is_harmony=is_harmony,
-            tokenizer=tokenizer,
+            **chosen_by,
         )
     except Exception as exc:
         # vLLM names the parser in one exception and the reason in its cause.
@@ -76,6 +81,18 @@ def build_parser(
     the chat template, some of which parsers read (``enable_thinking``).
     """
     return parser_cls(tokenizer, tools, chat_template_kwargs=template_kwargs, model_config=view)
+
+
+def tell_prompt(parser: Any, prompt_token_ids: Sequence[int]) -> None:
+    """Tell a parser the prompt that its output answers, where this version of vLLM wants to know."""
+    if has(vllm_version(), "vllm.parser.abstract_parser:Parser.set_prompt_token_ids"):
+        parser.set_prompt_token_ids(prompt_token_ids)
+
+
+def always_adjusts(parser_cls: Any) -> bool:
+    """Whether a parser changes every request, also one without tools."""
+    known = has(vllm_version(), "vllm.parser.abstract_parser:Parser.always_adjust_request")
+    return known and bool(parser_cls.always_adjust_request)
 
 
 def new_processor(parser_cls: Any, parser: Any, chat_request: Any, enable_auto_tools: bool) -> ChatStreamProcessor:

@@ -11,17 +11,30 @@ from functools import cache
 
 from core.errors import ConfigurationError
 from core.parsing.checkpoint import Layouts, Table
-from core.upstream.version import installed_version
+from core.upstream.version import vllm_version
+
+# Imported late, for the cold start: a call that carries no parser needs no table.
 
 
 def _v0_33() -> Table:
-    # Imported late, for the cold start: a call that carries no parser needs no table.
     from core.upstream.v0_33 import TABLE
 
     return TABLE
 
 
-_TABLES: Mapping[str, Callable[[], Table]] = {"0.33.0": _v0_33}
+def _v0_32() -> Table:
+    from core.upstream.v0_32 import TABLE
+
+    return TABLE
+
+
+def _v0_31() -> Table:
+    from core.upstream.v0_31 import TABLE
+
+    return TABLE
+
+
+_TABLES: Mapping[str, Callable[[], Table]] = {"0.33.0": _v0_33, "0.32.0": _v0_32, "0.31.0": _v0_31}
 
 
 def table_of(version: str) -> Table:
@@ -53,4 +66,4 @@ def installed_layouts() -> Layouts:
     Raises:
         ConfigurationError: its version is not known.
     """
-    return Layouts(table_of(installed_version()))
+    return Layouts(table_of(vllm_version()))

@@ -1,22 +1,38 @@
-"""Which vLLM this is: whose answers ours are compared with, and whose parsers the slice holds."""
+"""Which vLLM this is: whose parsers the slice holds, and whose answers ours are compared with."""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
-_VERSION = "0.33.0"
+from core.errors import ConfigurationError
 
 
 def vllm_version() -> str:
-    """The version, for ``/version`` and the fingerprint of a stream state. Imports no vLLM."""
-    return _VERSION
+    """vLLM's version, for ``/version``. Imports no vLLM.
+
+    Raises:
+        ConfigurationError: there is no slice.
+    """
+    return slice_version().partition("+")[0]
 
 
-def installed_version() -> str:
-    """The version of the vLLM that is installed. Imports it."""
-    from vllm.version import __version__  # late: a plain deployment imports no vLLM
+@cache
+def slice_version() -> str:
+    """The version of the slice, ``<vLLM's version>+slice.<revision>``, for the fingerprint of a stream state.
 
-    return str(__version__)
+    It is that of the slice that comes first on the path, whether it is imported yet or not.
+
+    Raises:
+        ConfigurationError: there is no slice.
+    """
+    found = find_spec("vllm")
+    for folder in (found.submodule_search_locations if found else None) or ():
+        file = Path(folder) / "_slice" / "version"
+        if file.is_file():
+            return file.read_text(encoding="ascii").strip()
+    raise ConfigurationError("there is no slice of vLLM here: `make setup` builds the newest, `make slices` the others")
 
 
 def is_installed() -> bool:

@@ -192,6 +192,8 @@ def build(spec: Specification, given: Upstream, out: Path) -> Report:
         "denied": sorted(built.denied),
     }
     files["vllm/_slice/contents.json"] = (json.dumps(contents, indent=1, sort_keys=True) + "\n").encode()
+    # Read by core, which imports nothing of the slice to know its version.
+    files["vllm/_slice/version"] = f"{spec.slice_version}\n".encode()
     files["vllm/py.typed"] = b""
     licences: dict[str, bytes] = {}
     for mount in mounts:

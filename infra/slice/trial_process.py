@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
+
+from core.upstream.contract import LACKING, USES, Use
 
 
 def _imported(names: list[str], wanting: dict[str, str]) -> Iterator[tuple[str, ModuleType | str]]:
@@ -68,10 +71,46 @@ def _faults(contents: dict[str, Any], wanting: dict[str, str]) -> Iterator[str]:
                     yield f"{module.__name__}.{name}: a pydantic model that is not fully defined"
 
 
+def _bound(use: Use, target: Any, lacking: frozenset[str]) -> str | None:
+    """Why the definition cannot be called as it is; None when it can, or is not."""
+    if use.given is None:
+        return None
+    function = use.name.rpartition(".")[2].rpartition(":")[2]
+    named = [name for name in use.named if f"{function}.{name}" not in lacking]
+    try:
+        inspect.signature(target).bind(*[None] * use.given, **dict.fromkeys(named))
+    except TypeError as error:
+        return f"{error}"
+    return None
+
+
+def _breaches(version: str) -> Iterator[str]:
+    """Where the slice does not have what core uses, or not in the form in which core uses it."""
+    lacking = LACKING.get(version, frozenset())
+    for use in USES:
+        if use.name in lacking:
+            continue
+        module, _, path = use.name.partition(":")
+        try:
+            target = importlib.import_module(module)
+            for part in path.split("."):
+                target = getattr(target, part)
+        except (ImportError, AttributeError) as error:
+            yield f"{use.name}: core uses it, and it is not there: {error}"
+            continue
+        wrong = _bound(use, target, lacking)
+        if wrong is not None:
+            yield f"{use.name}: core calls it otherwise than it is defined: {wrong}"
+        for attribute in use.attributes:
+            if not hasattr(target, attribute) and attribute not in getattr(target, "__annotations__", ()):
+                yield f"{use.name}: core reads {attribute!r} of it, and it has none"
+
+
 def main() -> None:
     contents = json.loads(files("vllm._slice").joinpath("contents.json").read_text(encoding="utf-8"))
     wanting = json.loads(sys.argv[1])
-    print(json.dumps(list(_faults(contents, wanting))))
+    found = [*_faults(contents, wanting), *_breaches(contents["version"].partition("+")[0])]
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 
 from core.tokenizer import Tokenizer
+from core.upstream.version import vllm_version
 from tests.checkpoint import formats
 from tests.checkpoint.streams import (
     CALLS,
@@ -29,6 +30,8 @@ TOOL_PARSERS: list[str] = ToolParserManager.list_registered()
 REASONING_PARSERS: list[str] = ReasoningParserManager.list_registered()
 # These need a package that is not installed, and are refused.
 WITHOUT_PACKAGE = frozenset({"cohere_command3", "cohere_command4"})
+# Tool parsers whose state is no plain data, by version of vLLM: they are replayed.
+REPLAYED = {"0.31.0": frozenset({"minimax_m3", "step3p5"})}.get(vllm_version(), frozenset())
 PAIRS: list[Pair] = [
     pair
     for pair in (
@@ -36,9 +39,9 @@ PAIRS: list[Pair] = [
         *((None, reasoning) for reasoning in REASONING_PARSERS),
         *((name, name) for name in TOOL_PARSERS if name in REASONING_PARSERS),
         ("openai", "openai_gptoss"),
-        *formats.PAIRS,
+        *(pair for pair in formats.PAIRS if pair[0] in TOOL_PARSERS and pair[1] in REASONING_PARSERS),
     )
-    if not WITHOUT_PACKAGE.intersection(pair)
+    if not WITHOUT_PACKAGE.intersection(pair) and pair[0] not in REPLAYED
 ]
 TOOL_CHOICES: tuple[Any, ...] = (
     "auto",

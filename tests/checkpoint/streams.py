@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
-from vllm.parser import ParserManager
 
 from core.parsing.checkpoint import Prototype
 from core.text.detokenizer import DecodeOptions, detokenize, seed_window
 from core.tokenizer import Tokenizer
+from core.upstream.parsers import choose_parser_class
 from tests.checkpoint import formats
 from tests.checkpoint.carrying import prototype_of
 from tests.checkpoint.formats import Call
@@ -104,19 +104,14 @@ class Setup:
 
 
 def parser_class(tool: str | None, reasoning: str | None, tokenizer: Tokenizer, harmony: bool = False) -> Any:
-    cls = ParserManager.get_parser(
-        tool_parser_name=tool,
-        reasoning_parser_name=reasoning,
+    return choose_parser_class(
+        tool_parser=tool,
+        reasoning_parser=reasoning,
         enable_auto_tools=True,
         model_name="model",
         is_harmony=harmony,
         tokenizer=tokenizer,
     )
-    if not harmony:
-        return cls
-    # vLLM stores the choice on its one class.
-    parts = ("reasoning_parser_cls", "tool_parser_cls", "tool_strict_level")
-    return type(cls.__name__, (cls,), {name: getattr(cls, name) for name in parts})
 
 
 def model_config(model_type: str) -> Any:

@@ -18,12 +18,13 @@ from core.parsing.checkpoint.kinds import COUNT
 from core.parsing.checkpoint.part import Part, united
 from core.upstream import v0_33
 from core.upstream.tables import table_of
-from core.upstream.v0_33 import TABLE
+from core.upstream.version import vllm_version
 from tests.checkpoint.carrying import LAYOUTS, check_supported, snapshot
-from tests.checkpoint.setups import PAIRS, Deployments, Pair
+from tests.checkpoint.setups import PAIRS, REPLAYED, Deployments, Pair
 from tests.checkpoint.streams import Setup, model_config, parser_class, request
 from tests.checkpoint.vllm_source import Change, changes
 
+TABLE = table_of(vllm_version())
 # Objects that are no part of a parser's state: what a step returns, the request, the classes of a registry.
 NO_STATE_HOLDERS = frozenset(
     {
@@ -165,6 +166,13 @@ def test_the_mistral_parser_of_old_vocabularies_is_refused(deployments: Deployme
         snapshot(processor)
 
 
+@pytest.mark.parametrize("tool_parser", sorted(REPLAYED))
+def test_parsers_whose_state_is_no_plain_data_are_refused(deployments: Deployments, tool_parser: str) -> None:
+    processor = deployments.setup((tool_parser, None)).processor()
+    with pytest.raises(CheckpointRefused, match=rf"the {tool_parser} tool parser keeps its state in"):
+        check_supported(processor.parser)
+
+
 def test_a_composed_class_of_a_deployment_adds_nothing() -> None:
     from vllm.parser.harmony import HarmonyParser
 
@@ -222,6 +230,6 @@ def test_a_class_has_one_place() -> None:
 
 
 def test_a_version_without_a_table_is_refused() -> None:
-    assert table_of("0.33.0") is TABLE
-    with pytest.raises(ConfigurationError, match=r"parsers of vLLM 0\.12\.0, only of those of 0\.33\.0"):
+    assert table_of("0.33.0") is v0_33.TABLE
+    with pytest.raises(ConfigurationError, match=r"parsers of vLLM 0\.12\.0, only of those of 0\.33\.0, 0\.32\.0"):
         table_of("0.12.0")

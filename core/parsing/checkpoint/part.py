@@ -10,7 +10,7 @@ their classes. A class that is not in it is refused, never guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from core.json import JsonValue
@@ -95,6 +95,17 @@ class Part:
     fewer: CarriedRule | None = None
     prompt: Callable[[Any, list[int]], None] | None = None
     after: Callable[[Any], None] | None = None
+
+    def without(self, *names: str) -> Part:
+        """The part in a version of vLLM that does not have these attributes.
+
+        Raises:
+            KeyError: the part does not have one of them either.
+        """
+        state, left_out = dict(self.state), dict(self.left_out)
+        for name in names:
+            del (state if name in state else left_out)[name]
+        return replace(self, state=state, left_out=left_out)
 
 
 Parts = Mapping[str, Part]

@@ -19,7 +19,7 @@ from typing import Any
 from core.parsing.checkpoint.id_runs import fewer_ids
 from core.parsing.checkpoint.kinds import BOOL, COUNT, DECODABLE_TEXT, DECODED, IDS, INDEX, JSON, TEXTS
 from core.parsing.checkpoint.open_string import middle_of_open_string
-from core.parsing.checkpoint.part import READS_NOTHING, Changes, Part, Parts, Reads
+from core.parsing.checkpoint.part import READS_NOTHING, CarriedRule, Changes, Part, Parts, Reads
 from core.upstream.parser_state import scan_required_calls
 
 # A class that sets nothing but these is a choice of parsers, made for one deployment.
@@ -44,24 +44,31 @@ _ReadsOf = Callable[[Any], Reads | None]
 # -- what is carried of the text and the ids of a phase -------------------------------------------
 
 
-def _phase(changes: Changes, parser: Any, request: Any, reads_of: _ReadsOf) -> None:
-    state = parser._stream_state
-    reasoning, tool = parser._reasoning_parser, parser._tool_parser
-    if reasoning is not None and not state.reasoning_ended:
-        _read_by(reasoning, changes, state, request, reads_of)
-    elif tool is not None and state.reasoning_ended:
-        _tool_phase(changes, parser, request, reads_of)
-    else:
-        _read_by(parser, changes, state, request, reads_of)
+def phase(required: Callable[[str], str]) -> CarriedRule:
+    """The rule of a composed parser; ``required`` says what of the JSON of ``tool_choice: required`` is read again."""
+
+    def rule(changes: Changes, parser: Any, request: Any, reads_of: _ReadsOf) -> None:
+        state = parser._stream_state
+        reasoning, tool = parser._reasoning_parser, parser._tool_parser
+        if reasoning is not None and not state.reasoning_ended:
+            _read_by(reasoning, changes, state, request, reads_of)
+        elif tool is not None and state.reasoning_ended:
+            _tool_phase(changes, parser, request, reads_of, required)
+        else:
+            _read_by(parser, changes, state, request, reads_of)
+
+    return rule
 
 
-def _tool_phase(changes: Changes, parser: Any, request: Any, reads_of: _ReadsOf) -> None:
+def _tool_phase(
+    changes: Changes, parser: Any, request: Any, reads_of: _ReadsOf, required: Callable[[str], str]
+) -> None:
     state, tool, choice = parser._stream_state, parser._tool_parser, request.tool_choice
     if tool.engine_based_streaming or (choice == "none" and reads_of(parser) == READS_NOTHING):
         changes[id(state)] = {"previous_text": "", "previous_token_ids": []}
     elif tool.supports_required_and_named and choice and choice not in ("none", "auto"):
         # Forced calls come as bare JSON, which vLLM reads without the parser.
-        text = required_calls(state.previous_text) if choice == "required" else ""
+        text = required(state.previous_text) if choice == "required" else ""
         changes[id(state)] = {"previous_text": text, "previous_token_ids": []}
     else:
         _read_by(tool, changes, state, request, reads_of)
@@ -118,12 +125,18 @@ def _decode_text(parser: Any) -> None:
 
 
 def _read_prompt(processor: Any, prompt_token_ids: list[int]) -> None:
+    if not processor.parser._stream_state.prompt_reasoning_checked:
+        processor.parser.set_prompt_token_ids(prompt_token_ids)
+        reasoning_of_prompt(processor, prompt_token_ids)
+
+
+def reasoning_of_prompt(processor: Any, prompt_token_ids: list[int]) -> None:
+    """Note once whether the prompt leaves reasoning open."""
     parser = processor.parser
     state = parser._stream_state
     if state.prompt_reasoning_checked:
         return
     state.prompt_reasoning_checked = True
-    parser.set_prompt_token_ids(prompt_token_ids)
     reasoning = parser._reasoning_parser
     if reasoning is None or parser.is_reasoning_end(prompt_token_ids):
         state.reasoning_ended = True
@@ -148,7 +161,7 @@ PARTS: Parts = {
         children=("_stream_state", "_reasoning_parser", "_tool_parser"),
         # Of what came before neither a reasoning nor a tool parser's phase, most composed parsers read nothing.
         reads=READS_NOTHING,
-        fewer=_phase,
+        fewer=phase(required_calls),
         after=_decode_text,
     ),
     "vllm.parser.abstract_parser.DelegatingParser": Part(prompt=_read_prompt),

@@ -111,9 +111,25 @@ def _save_slot(engine: Any, slot: Any, reads_raw: bool, extender: Extender | Non
         BOOL.save(announced),
         _KEYS.save(slot.string_keys),
         TEXT.save(slot.streamed_json) if converts else "",
-        _save_extender(engine, slot.extend_open_value, extender),
-        BOOL.save(slot.open_value_streams),
+        *_save_open_value(engine, slot, extender),
     ]
+
+
+def _save_open_value(engine: Any, slot: Any, extender: Extender | None) -> list[JsonValue]:
+    # Versions before 0.33 convert all arguments again for every chunk, and their slots have none of it.
+    if not hasattr(slot, "extend_open_value"):
+        return [None, False]
+    return [_save_extender(engine, slot.extend_open_value, extender), BOOL.save(slot.open_value_streams)]
+
+
+def _load_open_value(
+    engine: Any, slot: Any, extender: JsonValue, streams: JsonValue, expected: Extender | None
+) -> None:
+    if hasattr(slot, "extend_open_value"):
+        slot.extend_open_value = _load_extender(engine, extender, expected)
+        slot.open_value_streams = BOOL.load(streams)
+    elif extender is not None or BOOL.load(streams):
+        raise Misfit("has an argument extender, which this version knows nothing of")
 
 
 def _load_slot(engine: Any, slot: Any, data: JsonValue, expected: Extender | None) -> Any:
@@ -130,8 +146,7 @@ def _load_slot(engine: Any, slot: Any, data: JsonValue, expected: Extender | Non
     slot.string_keys = _KEYS.load(keys)
     if TEXT.load(streamed):
         slot.streamed_json = streamed
-    slot.extend_open_value = _load_extender(engine, extender, expected)
-    slot.open_value_streams = BOOL.load(streams)
+    _load_open_value(engine, slot, extender, streams, expected)
     return slot
 
 

@@ -8,7 +8,7 @@ out: in a stream it was sent already and is never read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from core.json import JsonValue
@@ -39,14 +39,15 @@ _CAPTURES = list_of(list_of(TEXT))
 _STREAMED_FIELDS = frozenset({"thinking", "content"})
 
 
-def _save(parser: Any, _request: Any) -> JsonValue:
+def save_stream(parser: Any, region_of: Callable[[Any], Any]) -> JsonValue:
+    """What a parser's stream needs to go on; ``region_of`` gives the event that opened the field it is in, or None."""
     prompt_known = BOOL.save(parser._prompt_token_ids is not None)
     stream = parser._stream
     if stream is None:
         return [prompt_known, TEXT.save(parser._prefix)]
     machine = stream.parser
     done = _done_with(machine, parser.response_template)
-    region = stream._open_region
+    region = region_of(stream)
     state = {name: getattr(machine, name) for name in _MACHINE}
     state["_buffer"] = state["_buffer"][done:]
     state["_pos"] -= done
@@ -60,6 +61,10 @@ def _save(parser: Any, _request: Any) -> JsonValue:
         [kind.save(state[name]) for name, kind in _MACHINE.items()],
         _CAPTURES.save([[name, text] for name, text in machine._captures.items()]),
     ]
+
+
+def _save(parser: Any, _request: Any) -> JsonValue:
+    return save_stream(parser, lambda stream: stream._open_region)
 
 
 def _done_with(machine: Any, template: Any) -> int:
@@ -77,7 +82,8 @@ def _done_with(machine: Any, template: Any) -> int:
     return int(max(machine._pos - 2 * longest, 0))
 
 
-def _load(parser: Any, data: JsonValue, request: Any) -> None:
+def load_stream(parser: Any, data: JsonValue, request: Any) -> Any:
+    """Set a parser to what was saved; the event that opened the field that its stream is in, or None."""
     if type(data) is not list or len(data) not in (2, 5):
         raise Misfit("must be the position in a response template")
     if BOOL.load(data[0]):
@@ -85,7 +91,7 @@ def _load(parser: Any, data: JsonValue, request: Any) -> None:
         parser._prompt_token_ids = []
     if len(data) == 2:
         parser._prefix = TEXT.load(data[1])
-        return
+        return None
     stream = parser._new_stream(
         request, enable_auto_tools=parser._enable_auto_tools, include_reasoning=request.include_reasoning
     )
@@ -100,12 +106,18 @@ def _load(parser: Any, data: JsonValue, request: Any) -> None:
         if type(region) is not list or len(region) != 2 or TEXT.load(region[0]) not in fields:
             raise Misfit("must be an open field of the template")
         region = {"type": "region_open", "field": region[0], "end": COUNT.load(region[1])}
-    stream._open_region = region
     captures = _CAPTURES.load(data[4])
     if any(len(pair) != 2 for pair in captures):
         raise Misfit("must be captured texts")
     machine._captures = dict(captures)
     parser._stream = stream
+    return region
+
+
+def _load(parser: Any, data: JsonValue, request: Any) -> None:
+    region = load_stream(parser, data, request)
+    if parser._stream is not None:
+        parser._stream._open_region = region
 
 
 def _set(part: Any, kinds: Mapping[str, Kind], data: JsonValue) -> None:

@@ -1,0 +1,123 @@
+"""What this project uses of vLLM's code, and where its versions differ in that, as data.
+
+The build of a slice is tried against it (``infra.slice``), so that a definition
+that is gone, or is called otherwise, is told then and not by a request. Imports no vLLM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Use:
+    """A definition of vLLM, ``module:name`` or ``module:name.attribute``, and how it is used.
+
+    ``given`` counts the positional arguments of a call, ``named`` are its keywords; None and empty: it is not called.
+    ``attributes`` are read of it, or of its instances, where it is a class.
+    """
+
+    name: str
+    given: int | None = None
+    named: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+
+
+_CHAT = "vllm.entrypoints.openai.chat_completion"
+_ENGINE = "vllm.parser.engine"
+_HARMONY = "vllm.entrypoints.openai.parser.harmony_utils"
+_TEMPLATE = "vllm._slice.chat_template"
+
+USES = (
+    Use(
+        "vllm.parser:ParserManager.get_parser",
+        0,
+        ("tool_parser_name", "reasoning_parser_name", "enable_auto_tools", "model_name", "is_harmony", "tokenizer"),
+    ),
+    Use(
+        "vllm.parser.abstract_parser:Parser",
+        attributes=("parse", "parse_delta", "reasoning_parser_cls", "tool_parser_cls"),
+    ),
+    Use("vllm.parser.abstract_parser:Parser.adjust_request", 1, ("request",)),
+    Use("vllm.parser.abstract_parser:Parser.always_adjust_request"),
+    Use("vllm.parser.abstract_parser:Parser.count_reasoning_tokens", 2),
+    Use("vllm.parser.abstract_parser:Parser.set_prompt_token_ids", 2),
+    Use("vllm.parser.abstract_parser:DelegatingParser", 2, ("chat_template_kwargs", "model_config")),
+    Use("vllm.parser.abstract_parser:DelegatingParser.parse", 3, ("enable_auto_tools", "model_output_token_ids")),
+    Use(
+        "vllm.parser.abstract_parser:DelegatingParser.parse_delta",
+        1,
+        ("delta_text", "delta_token_ids", "request", "prompt_token_ids", "finished"),
+    ),
+    Use(
+        "vllm.parser.harmony:HarmonyParser",
+        2,
+        ("chat_template_kwargs", "model_config"),
+        attributes=("_normalize_recipient", "reasoning_parser_cls", "tool_parser_cls", "tool_strict_level"),
+    ),
+    Use(f"{_CHAT}.message_assembly:assemble_chat_message_fields", 4, ("enable_auto_tools", "parser_cls")),
+    Use(f"{_CHAT}.stream_processor:ChatStreamProcessor", 2, ("enable_auto_tools", "parser_cls"), attributes=("step",)),
+    Use(f"{_CHAT}.protocol:ChatCompletionRequest.build_chat_params", 3),
+    Use(f"{_CHAT}.protocol:ChatCompletionRequest.build_tok_params", 2),
+    Use(f"{_CHAT}.protocol:ChatCompletionRequest.to_sampling_params", 3),
+    Use("vllm.entrypoints.openai.completion.protocol:CompletionRequest.build_tok_params", 2),
+    Use("vllm.entrypoints.openai.completion.protocol:CompletionRequest.to_sampling_params", 3),
+    Use("vllm.entrypoints.serve.tokenize.protocol:TokenizeRequest"),
+    Use("vllm.entrypoints.serve.tokenize.protocol:TokenizeChatRequest.build_chat_params", 3),
+    Use("vllm.entrypoints.serve.tokenize.protocol:TokenizeCompletionRequest.build_tok_params", 2),
+    Use("vllm.entrypoints.serve.utils.tool_calls_utils:resolve_finish_reason", 3),
+    Use(f"{_HARMONY}:build_harmony_preamble", 0, ("instructions", "tools", "reasoning_effort", "with_custom_tools")),
+    Use(f"{_HARMONY}:extract_instructions_from_messages", 1),
+    Use(f"{_HARMONY}:get_encoding", 0),
+    Use(f"{_HARMONY}:parse_chat_inputs_to_harmony_messages", 1),
+    Use(f"{_HARMONY}:render_for_completion", 1),
+    Use("vllm.entrypoints.serve.utils.api_utils:get_max_tokens", 5, ("truncate_prompt_tokens",)),
+    Use("vllm.entrypoints.generate.base.protocol:validate_request_mm_kwargs", 0, ("mm_processor_kwargs",
+        "media_io_kwargs", "trust_request_mm_kwargs")),
+    Use("vllm.exceptions:VLLMError"),
+    Use("vllm.parser.utils:count_history_tool_calls"),
+    Use("vllm.renderers:merge_kwargs", 2),
+    Use("vllm.renderers:ChatParams", attributes=("with_defaults",)),
+    Use("vllm.renderers.chat_utils:has_non_text_content", 1),
+    Use("vllm.renderers.chat_utils:parse_chat_messages", 3),
+    Use("vllm.renderers.hf:resolve_chat_template_content_format", 0, ("chat_template", "tools", "given_format",
+        "tokenizer", "model_config")),
+    Use("vllm.renderers.hf:safe_apply_chat_template", 3),
+    Use("vllm.renderers.deepseek_v4:_FIM_BEGIN"),
+    Use("vllm.renderers.deepseek_v4:_FIM_END"),
+    Use("vllm.renderers.deepseek_v4:_FIM_HOLE"),
+    Use("vllm.tokenizers.deepseek_v32:get_deepseek_v32_tokenizer", 1),
+    Use("vllm.tokenizers.deepseek_v4:get_deepseek_v4_tokenizer", 1),
+    Use("vllm.tokenizers.deepseek_v41:get_deepseek_v41_tokenizer", 1),
+    Use("vllm.tokenizers.mistral:MistralTokenizer", attributes=("register",)),
+    Use("vllm.utils.mistral:is_mistral_tool_parser", 1),
+    Use(f"{_ENGINE}.parser_engine:ToolCallSlot", 0),
+    Use(f"{_ENGINE}.parser_engine_config:ParserState"),
+    Use(f"{_ENGINE}.token_id_scanner:PreLexedTerminal", 3),
+    Use("vllm.reasoning.olmo3_reasoning_parser:Olmo3ReasoningState"),
+    Use("vllm.tool_parsers.streaming:_scan_required_tool_calls", 1),
+    Use(f"{_TEMPLATE}:compile_chat_template", 1),
+    Use(f"{_TEMPLATE}:render_chat_template", 2),
+    Use(f"{_TEMPLATE}:_with_mark", 3),
+    Use(f"{_TEMPLATE}:_cut_at_mark", 2),
+)  # fmt: skip
+"""Everything, as the newest version has it."""
+
+LACKING: Mapping[str, frozenset[str]] = {
+    "0.31.0": frozenset(
+        {
+            "get_parser.tokenizer",
+            "vllm.parser.abstract_parser:Parser.always_adjust_request",
+            "vllm.parser.abstract_parser:Parser.set_prompt_token_ids",
+            "vllm.tool_parsers.streaming:_scan_required_tool_calls",
+        }
+    ),
+}
+"""What the newest version has and an older one does not: an argument, ``function.argument``, or a definition by its name
+above. Whoever uses one of these asks :func:`has` first."""
+
+
+def has(version: str, what: str) -> bool:
+    """Whether a version of vLLM has something that not all have, by its name in ``LACKING``."""
+    return what not in LACKING.get(version, ())

@@ -114,8 +114,8 @@ LACKING: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""What the newest version has and an older one does not: an argument, ``function.argument``, or a definition by its name
-above. Whoever uses one of these asks :func:`has` first."""
+"""What the newest version has and an older one does not: an argument, ``function.argument``, or a definition by its
+name above. Whoever uses one of these asks :func:`has` first."""
 
 
 def has(version: str, what: str) -> bool:

@@ -62,8 +62,9 @@ $(VLLM)/.stamp: examples/vllm_engine/requirements.txt
 
 # Full vLLM beside ours: the engine's environment with what vLLM's newer version wants besides, and the published wheel.
 # DERENDER_VLLM_PYTHON (and DERENDER_VLLM_PYTHONPATH) name another environment, which is then used as it is.
-parity: setup $(if $(DERENDER_VLLM_PYTHON),,$(VLLM)/.parity)
-	$(BIN)/python -m tests.parity $(ARGS)
+# VERSION is another version of vLLM: its full code against its slice.
+parity: setup $(if $(VERSION),slices) $(if $(DERENDER_VLLM_PYTHON),,$(VLLM)/.parity)
+	$(BIN)/python -m tests.parity $(if $(VERSION),--version $(VERSION) --only parsers) $(ARGS)
 
 $(VLLM)/.parity: $(VLLM)/.stamp tests/parity/requirements.txt
 	$(VLLM)/bin/python -m pip install -q --disable-pip-version-check -r tests/parity/requirements.txt

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from infra.models import MODELS, build
 from infra.slice.errors import SliceError
+from infra.slice.versions import NEWEST, VERSIONS
 from tests.golden import corpus
 from tests.golden.corpus import Case
 from tests.parity import page, parsers, servers
@@ -29,6 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
         epilog=f"{PYTHON} names another Python with vLLM's dependencies, {PYTHONPATH} the folder of its vLLM.",
     )
     parser.add_argument("--python", type=Path, default=ROOT / ".venv-vllm" / "bin" / "python")
+    parser.add_argument("--version", choices=VERSIONS, default=NEWEST, help="vLLM's version, on both sides")
+    parser.add_argument("--record", action="store_true", help="keep full vLLM's results for tests/slice; with --sample")
     parser.add_argument("--only", choices=("parsers", "servers"), help="one half")
     parser.add_argument("--sample", action="store_true", help="about a tenth of the parser cases")
     parser.add_argument("--full-results", type=Path, help="full vLLM's probe results of an earlier run")
@@ -40,20 +44,29 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.write and (options.only or options.sample or options.model or not options.all_cases):
         parser.error("--write needs --all-cases, and no part of it alone")
-    out = ROOT / "build" / "parity"
+    if options.record and not (options.sample and options.only == "parsers"):
+        parser.error("--record goes with --sample and --only parsers")
+    if options.version != NEWEST and options.only != "parsers":
+        parser.error(f"servers are recorded from vLLM {NEWEST}: other versions are compared with --only parsers")
+    out = ROOT / "build" / "parity" / options.version
     out.mkdir(parents=True, exist_ok=True)
     models = ROOT / "build" / "models"
     recorded = [*corpus.load(), *renders.load()]
     known = [*CONFIGURATIONS, *(servers.further(renders.load()) if options.all_cases else ())]
     chosen = [one for one in known if options.model in (None, one["model"])]
     try:
-        reference = find_reference(os.environ, options.python)
+        reference = find_reference(os.environ, options.python, options.version)
         for name in MODELS:
             build(name, models)
         agree = True
         if options.only != "servers":
-            rows, cases = compare_parsers(reference, models, out, options.sample, options.full_results)
-            agree &= cases > 0 and not any(row.different for row in rows)
+            full, ours = parsers.probe_both(
+                reference, options.version, models, out, options.sample, options.full_results
+            )
+            rows, cases, missing = compare_parsers(read(full), read(ours))
+            agree &= cases > 0 and not missing and not any(row.different or row.broken for row in rows)
+            if options.record:
+                shutil.copy(full, ROOT / "tests" / "slice" / "data" / f"full-vllm-{options.version}.jsonl.gz")
         if options.only != "parsers":
             tallies = compare_servers(reference, models, out, chosen, recorded, core=not options.all_cases)
             agree &= bool(tallies) and not any(tally.reports for tally in tallies)
@@ -66,18 +79,23 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if agree else 1
 
 
-def compare_parsers(
-    reference: Reference, models: Path, out: Path, sample: bool, full: Path | None
-) -> tuple[list[parsers.Row], int]:
-    """Print the table by parser and the first differences; the rows, and the number of full vLLM's results."""
-    theirs, ours = (read(path) for path in parsers.probe_both(reference, models, out, sample, full))
+def compare_parsers(theirs: parsers.Results, ours: parsers.Results) -> tuple[list[parsers.Row], int, list[str]]:
+    """Print the table by parser and the first faults; the rows, how many results full vLLM gave, what composes nowhere."""
     rows = parsers.rows(theirs, ours)
     print(*parsers.table(rows), sep="\n")
     different = [name for row in rows for name in row.different]
+    broken = [name for row in rows for name in row.broken]
+    missing = parsers.composed_nowhere(theirs)
     print(f"\nparsers: {len(theirs.keys() | ours.keys()):,} cases in {len(rows)} rows, {len(different)} different")
     for name in different[:_SHOWN]:
         print(f"{name}\n    full, slice: {first_difference(theirs.get(name), ours.get(name))}")
-    return rows, len(theirs)
+    if broken:
+        print(f"{len(broken)} cases fail as code does that does not fit together:")
+        for name in broken[:_SHOWN]:
+            print(f"{name}\n    full: {str(theirs.get(name))[:300]}\n    slice: {str(ours.get(name))[:300]}")
+    if missing:
+        print(f"full vLLM composes these nowhere: {', '.join(missing)}")
+    return rows, len(theirs), missing
 
 
 def compare_servers(

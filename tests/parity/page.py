@@ -5,9 +5,9 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
+from infra.slice.versions import NEWEST
 from tests.parity import parsers, servers
 from tests.parity.reference import ROOT
 
@@ -41,7 +41,7 @@ def text(rows: Sequence[parsers.Row], tallies: Sequence[servers.Tally], cases: i
     ours = [tally for tally in tallies if tally.side == "ours"]
     return _PAGE.format(
         date=datetime.now(UTC).date(),
-        vllm=version("vllm").partition("+")[0],
+        vllm=NEWEST,
         python=platform.python_version(),
         cases=cases,
         recorded=sum(tally.cases for tally in ours),

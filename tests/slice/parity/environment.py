@@ -39,6 +39,13 @@ def is_slice() -> bool:
     return (Path(vllm.__file__).parent / "_slice").is_dir()
 
 
+def version() -> tuple[int, ...]:
+    """Major and minor number of the vllm that this Python has."""
+    from vllm.version import __version__
+
+    return tuple(int(part) for part in __version__.split(".")[:2])
+
+
 def load_tokenizer(folder: Path) -> Any:
     """The folder's tokenizer, as each side loads it."""
     if is_slice():

@@ -70,6 +70,7 @@ class Probe:
 
         self.models = models
         self.sample = sample
+        self.version = environment.version()
         self._tokenizers: dict[str, Any] = {}
         tools = sorted(ToolParserManager.list_registered())
         reasoning = sorted(ReasoningParserManager.list_registered())
@@ -91,12 +92,13 @@ class Probe:
     def parser(self, pair: tuple[str | None, str | None], folder: str) -> Any:
         from vllm.parser import ParserManager
 
+        options: dict[str, Any] = {} if self.version < (0, 32) else {"tokenizer": self.tokenizer(folder)}
         return ParserManager.get_parser(
             *pair,
             enable_auto_tools=True,
             model_name=folder,
             is_harmony=folder == "gpt-oss",
-            tokenizer=self.tokenizer(folder),
+            **options,
         )
 
     def chat_request(self, tool_choice: Any, fields: dict[str, Any]) -> Any:
@@ -159,11 +161,10 @@ class Probe:
         return [result, parser.count_reasoning_tokens(ids)]
 
     def _stream(self, make: Callable[[], Any], ids: list[int], tokenizer: Any, size: int) -> Any:
-        from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
         from vllm.tokenizers.detokenizer_utils import detokenize_incrementally
 
         request, parser = make()
-        processor = ChatStreamProcessor(request, parser, enable_auto_tools=True, parser_cls=type(parser))
+        step = self._stepper(request, parser)
         prompt = list(tokenizer.encode("hi there", add_special_tokens=False))
         tokens: list[str] | None = None
         prefix = read = 0
@@ -179,8 +180,25 @@ class Probe:
                 tokens = new if tokens is None else tokens + new
                 text += piece
             last = number == len(chunks) - 1
-            steps.append(processor.step(text, chunk, "stop" if last else None, prompt))
+            steps.append(step(text, chunk, "stop" if last else None, prompt))
         return steps
+
+    def _stepper(self, request: Any, parser: Any) -> Callable[..., Any]:
+        """What a chunk goes through: the server's own assembly where full vLLM has it apart, else the parser alone."""
+        if self.version >= (0, 33):
+            from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
+
+            step: Callable[..., Any] = ChatStreamProcessor(
+                request, parser, enable_auto_tools=True, parser_cls=type(parser)
+            ).step
+            return step
+        return lambda text, ids, finish_reason, prompt: parser.parse_delta(
+            delta_text=text,
+            delta_token_ids=ids,
+            request=request,
+            prompt_token_ids=prompt,
+            finished=finish_reason is not None,
+        )
 
     def adjust(self) -> Iterator[Case]:
         from vllm.parser import ParserManager
@@ -236,7 +254,11 @@ class Probe:
 
     def render(self) -> Iterator[Case]:
         from vllm.renderers import hf
-        from vllm.renderers.chat_utils import parse_chat_messages, parse_chat_messages_async
+
+        place = "vllm.entrypoints.chat_utils" if self.version < (0, 32) else "vllm.renderers.chat_utils"
+        chat_utils = importlib.import_module(place)
+        parse_chat_messages = chat_utils.parse_chat_messages
+        parse_chat_messages_async = chat_utils.parse_chat_messages_async
 
         options = dict.fromkeys(("enable_thinking", "tools", "padding", "zzz", "documents", "max_length"), 1)
         for folder in inputs.FOLDERS[:: 3 if self.sample else 1]:

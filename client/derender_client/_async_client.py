@@ -56,6 +56,10 @@ class AsyncDerenderClient:
         """See :meth:`DerenderClient.render_completion`."""
         return await self._io.run(self._session.render_completion(request))
 
+    async def render_messages(self, request: Request) -> Json:
+        """See :meth:`DerenderClient.render_messages`."""
+        return await self._io.run(self._session.render_messages(request))
+
     async def generate(self, generate_request: Request) -> Json:
         """See :meth:`DerenderClient.generate`."""
         return await self._io.run(self._session.generate(generate_request))
@@ -73,6 +77,10 @@ class AsyncDerenderClient:
     ) -> Json:
         """See :meth:`DerenderClient.derender_completion`."""
         return await self._io.run(self._session.derender_completion(request, generate_requests, generate_responses))
+
+    async def derender_messages(self, request: Request, generate_request: Request, generate_response: Request) -> Json:
+        """See :meth:`DerenderClient.derender_messages`."""
+        return await self._io.run(self._session.derender_messages(request, generate_request, generate_response))
 
     async def derender_chat_chunks(
         self,
@@ -96,6 +104,17 @@ class AsyncDerenderClient:
         steps = self._session.derender_completion_chunks(request, generate_request, chunks, stream_state)
         return await self._io.run(steps)
 
+    async def derender_messages_chunks(
+        self,
+        request: Request,
+        generate_request: Request,
+        chunks: Sequence[Json],
+        stream_state: Json | None = None,
+    ) -> Derendered:
+        """See :meth:`DerenderClient.derender_messages_chunks`."""
+        steps = self._session.derender_messages_chunks(request, generate_request, chunks, stream_state)
+        return await self._io.run(steps)
+
     async def chat(self, request: Request) -> Json:
         """See :meth:`DerenderClient.chat`."""
         return await self._io.run(self._session.chat(request))
@@ -103,6 +122,10 @@ class AsyncDerenderClient:
     async def completion(self, request: Request) -> Json:
         """See :meth:`DerenderClient.completion`."""
         return await self._io.run(self._session.completion(request))
+
+    async def messages(self, request: Request) -> Json:
+        """See :meth:`DerenderClient.messages`."""
+        return await self._io.run(self._session.messages(request))
 
     def stream_chat(
         self, request: Request, *, gather_tokens: int = 1, gather_ms: float | None = None
@@ -115,3 +138,9 @@ class AsyncDerenderClient:
     ) -> AsyncGenerator[Json, None]:
         """See :meth:`DerenderClient.stream_completion`."""
         return self._io.iterate(self._session.stream_completion(request, gather_tokens, gather_ms))
+
+    def stream_messages(
+        self, request: Request, *, gather_tokens: int = 1, gather_ms: float | None = None
+    ) -> AsyncGenerator[Json, None]:
+        """See :meth:`DerenderClient.stream_messages`."""
+        return self._io.iterate(self._session.stream_messages(request, gather_tokens, gather_ms))

@@ -18,10 +18,16 @@ from derender_client._server import NOT_UNDERSTOOD, Server, call
 
 @dataclass(frozen=True)
 class Kind:
-    """Chat or completions: where its calls go, and what they call the request."""
+    """A dialect: where its calls go, and what they call the request.
+
+    ``one`` says that a request has one prompt, ``events`` that its stream is
+    of events, of which an engine's chunk makes any number.
+    """
 
     path: str
     field: str
+    one: bool = True
+    events: bool = False
 
     @property
     def render_path(self) -> str:
@@ -33,11 +39,13 @@ class Kind:
 
 
 CHAT = Kind("/v1/chat/completions", "chat_request")
-COMPLETION = Kind("/v1/completions", "completion_request")
+COMPLETION = Kind("/v1/completions", "completion_request", one=False)
+MESSAGES = Kind("/v1/messages", "messages_request", events=True)
 
 
 class Derendered(NamedTuple):
-    """OpenAI chunks, one for each of the engine's, and the state for the next call of this choice."""
+    """OpenAI chunks, one for each of the engine's, or the events of Messages; and the state for the next call of this
+    choice."""
 
     chunks: list[Json]
     stream_state: Json
@@ -69,18 +77,21 @@ def derender_chunks(server: Server, context: Context, chunks: list[Json], state:
         ConnectionFailed, RequestFailed, UnexpectedAnswer: some of the chunks
             may have been derendered; repeating all with the same state is safe.
     """
-    done: list[Json] = []
-    while len(done) < len(chunks):
-        answer = yield from _derender_some(server, context, chunks[len(done) :], state)
-        done += answer.chunks
+    done, written = 0, []
+    while done < len(chunks):
+        answer, taken = yield from _derender_some(server, context, chunks[done:], state)
+        done += taken
+        written += answer.chunks
         state = answer.stream_state
     if state is None:
         raise ValueError("there must be at least one chunk")
-    return Derendered(done, state)
+    return Derendered(written, state)
 
 
-def _derender_some(server: Server, context: Context, chunks: list[Json], state: Json | None) -> Steps[Derendered]:
-    """One call with as many of the chunks as the server takes."""
+def _derender_some(
+    server: Server, context: Context, chunks: list[Json], state: Json | None
+) -> Steps[tuple[Derendered, int]]:
+    """One call with as many of the chunks as the server takes, and how many these are."""
     *first, last = _forms(server, context, chunks, state)
     for body in first:
         try:
@@ -110,24 +121,25 @@ def _forms(server: Server, context: Context, chunks: list[Json], state: Json | N
         yield {**common, **single}
 
 
-def _call(server: Server, context: Context, body: Json, before: Json | None) -> Steps[Derendered]:
+def _call(server: Server, context: Context, body: Json, before: Json | None) -> Steps[tuple[Derendered, int]]:
     path = context.kind.derender_path
     answer = yield from call(server, path, body)
     chunks, state = None, None
     if isinstance(answer, dict):
-        chunks, state = answer.get("chunks", [answer.get("chunk")]), answer.get("stream_state")
-    sent = body.get("generate_chunks", [None])
+        single = answer.get("events") if context.kind.events else [answer.get("chunk")]
+        chunks, state = answer.get("chunks", single), answer.get("stream_state")
+    sent = len(body.get("generate_chunks", [None]))
     if (
         not isinstance(chunks, list)
         or not all(isinstance(chunk, dict) for chunk in chunks)
         or not isinstance(state, dict)
-        or len(chunks) != len(sent)
+        or (not context.kind.events and len(chunks) != sent)
     ):
         raise UnexpectedAnswer(f"{server.url}{path} answered without the chunks and the stream_state of the call")
     if server.extended is None:
         # vLLM's own server ignores carry_context, or refuses it where it is strict.
         server.extended = carries(state)
-    return Derendered(chunks, state)
+    return Derendered(chunks, state), sent
 
 
 def _replays(state: Json | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from derender_client._choice import CHAT, Context, Derendered, Kind, derender_chunks
+from derender_client._choice import Context, Derendered, Kind, derender_chunks
 from derender_client._effects import Json, Steps
 from derender_client._errors import UnexpectedAnswer
 from derender_client._server import Server, call
@@ -15,9 +15,9 @@ Request: TypeAlias = Mapping[str, Any]
 
 
 def render(server: Server, kind: Kind, request: Request) -> Steps[Any]:
-    """A GenerateRequest for a chat; a list of them for completions, one for each prompt."""
+    """A GenerateRequest; for completions a list of them, one for each prompt."""
     answer = yield from call(server, kind.render_path, request)
-    rendered = [answer] if kind is CHAT else answer
+    rendered = [answer] if kind.one else answer
     if not isinstance(rendered, list) or not all(_is_generate_request(one) for one in rendered):
         raise UnexpectedAnswer(f"{server.url}{kind.render_path} did not answer with token_ids")
     return answer
@@ -38,9 +38,9 @@ def generate(server: Server, generate_request: Request) -> Steps[Json]:
 def derender(
     server: Server, kind: Kind, request: Request, generate_requests: Sequence[Request], responses: Sequence[Request]
 ) -> Steps[Json]:
-    """The OpenAI response of the engine's whole answers, one for each prompt."""
+    """The response of the engine's whole answers, one for each prompt."""
     prompts = [one["token_ids"] for one in generate_requests]
-    one = kind is CHAT
+    one = kind.one
     body = {
         ("generate_response" if one else "generate_responses"): responses[0] if one else responses,
         "prompt_tokens": len(prompts[0]) if one else [len(ids) for ids in prompts],
@@ -70,10 +70,10 @@ def derender_by_hand(
 
 
 def round_trip(renderer: Server, engine: Server, derenderer: Server, kind: Kind, request: Request) -> Steps[Json]:
-    """The OpenAI response to a request. ``stream`` and ``stream_options`` in it are left out."""
+    """The response to a request. ``stream`` and ``stream_options`` in it are left out."""
     whole = {name: value for name, value in request.items() if name not in ("stream", "stream_options")}
     rendered = yield from render(renderer, kind, whole)
-    generate_requests = [rendered] if kind is CHAT else rendered
+    generate_requests = [rendered] if kind.one else rendered
     responses = []
     for one in generate_requests:
         responses.append((yield from generate(engine, one)))

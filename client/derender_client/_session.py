@@ -7,7 +7,7 @@ from typing import TypedDict
 
 import httpx
 
-from derender_client._choice import CHAT, COMPLETION, Derendered, Kind
+from derender_client._choice import CHAT, COMPLETION, MESSAGES, Derendered, Kind
 from derender_client._effects import Json, Steps
 from derender_client._gathering import MAX_TOKENS, Gathering
 from derender_client._retry import Retry
@@ -89,6 +89,9 @@ class Session:
     def render_completion(self, request: Request) -> Steps[list[Json]]:
         return render(self.renderer, COMPLETION, request)
 
+    def render_messages(self, request: Request) -> Steps[Json]:
+        return render(self.renderer, MESSAGES, request)
+
     def generate(self, generate_request: Request) -> Steps[Json]:
         return generate(self.engine, generate_request)
 
@@ -103,6 +106,9 @@ class Session:
     ) -> Steps[Json]:
         return derender(self.derenderer, COMPLETION, request, generate_requests, generate_responses)
 
+    def derender_messages(self, request: Request, generate_request: Request, generate_response: Request) -> Steps[Json]:
+        return derender(self.derenderer, MESSAGES, request, [generate_request], [generate_response])
+
     def derender_chat_chunks(
         self, request: Request, generate_request: Request, chunks: Sequence[Json], stream_state: Json | None
     ) -> Steps[Derendered]:
@@ -113,17 +119,28 @@ class Session:
     ) -> Steps[Derendered]:
         return derender_by_hand(self.derenderer, COMPLETION, request, generate_request, chunks, stream_state)
 
+    def derender_messages_chunks(
+        self, request: Request, generate_request: Request, chunks: Sequence[Json], stream_state: Json | None
+    ) -> Steps[Derendered]:
+        return derender_by_hand(self.derenderer, MESSAGES, request, generate_request, chunks, stream_state)
+
     def chat(self, request: Request) -> Steps[Json]:
         return round_trip(self.renderer, self.engine, self.derenderer, CHAT, request)
 
     def completion(self, request: Request) -> Steps[Json]:
         return round_trip(self.renderer, self.engine, self.derenderer, COMPLETION, request)
 
+    def messages(self, request: Request) -> Steps[Json]:
+        return round_trip(self.renderer, self.engine, self.derenderer, MESSAGES, request)
+
     def stream_chat(self, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
         return self._stream(CHAT, request, gather_tokens, gather_ms)
 
     def stream_completion(self, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
         return self._stream(COMPLETION, request, gather_tokens, gather_ms)
+
+    def stream_messages(self, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
+        return self._stream(MESSAGES, request, gather_tokens, gather_ms)
 
     def _stream(self, kind: Kind, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
         if not 1 <= gather_tokens <= MAX_TOKENS:

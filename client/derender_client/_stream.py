@@ -11,7 +11,7 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-from derender_client._choice import CHAT, Context, Kind, carries, derender_chunks
+from derender_client._choice import Context, Kind, carries, derender_chunks
 from derender_client._effects import Emit, Json, Now, Steps, Together
 from derender_client._engine_stream import EngineStream, choice_count
 from derender_client._errors import ClientError
@@ -32,7 +32,7 @@ def stream(
     """
     request = {**request, "stream": True}
     rendered = yield from render(renderer, kind, request)
-    generate_requests = [rendered] if kind is CHAT else rendered
+    generate_requests = [rendered] if kind.one else rendered
     chunks = EngineStream(engine, generate_requests, ahead=gathering.timed)
     yield from chunks.open()
     yield from _Output(derenderer, kind, request, generate_requests, gathering).run(chunks)
@@ -123,8 +123,8 @@ class _Output:
         return answer.chunks
 
     def _finish(self) -> Steps[None]:
-        """The usage chunk, which belongs to no choice."""
-        if not self._usages:
+        """The usage chunk, which belongs to no choice. A message tells its usage itself, and has ended."""
+        if not self._usages or self._contexts[0].kind.events:
             return
         usages = list(self._usages.values())
         context, state = self._contexts[0], self._last_state

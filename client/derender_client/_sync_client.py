@@ -69,6 +69,10 @@ class DerenderClient:
         """The GenerateRequests of a completion request, one for each prompt."""
         return self._io.run(self._session.render_completion(request))
 
+    def render_messages(self, request: Request) -> Json:
+        """The GenerateRequest of a Messages request."""
+        return self._io.run(self._session.render_messages(request))
+
     def generate(self, generate_request: Request) -> Json:
         """The engine's GenerateResponse to a request that does not stream."""
         return self._io.run(self._session.generate(generate_request))
@@ -86,6 +90,10 @@ class DerenderClient:
     ) -> Json:
         """The completion that the engine's answers stand for, one for each prompt."""
         return self._io.run(self._session.derender_completion(request, generate_requests, generate_responses))
+
+    def derender_messages(self, request: Request, generate_request: Request, generate_response: Request) -> Json:
+        """The message that the engine's answer stands for."""
+        return self._io.run(self._session.derender_messages(request, generate_request, generate_response))
 
     def derender_chat_chunks(
         self,
@@ -113,6 +121,17 @@ class DerenderClient:
         steps = self._session.derender_completion_chunks(request, generate_request, chunks, stream_state)
         return self._io.run(steps)
 
+    def derender_messages_chunks(
+        self,
+        request: Request,
+        generate_request: Request,
+        chunks: Sequence[Json],
+        stream_state: Json | None = None,
+    ) -> Derendered:
+        """The same for a message: its events."""
+        steps = self._session.derender_messages_chunks(request, generate_request, chunks, stream_state)
+        return self._io.run(steps)
+
     def chat(self, request: Request) -> Json:
         """The chat completion of a request: render, generate, derender."""
         return self._io.run(self._session.chat(request))
@@ -120,6 +139,10 @@ class DerenderClient:
     def completion(self, request: Request) -> Json:
         """The completion of a request, which may have several prompts."""
         return self._io.run(self._session.completion(request))
+
+    def messages(self, request: Request) -> Json:
+        """The message that answers a Messages request."""
+        return self._io.run(self._session.messages(request))
 
     def stream_chat(
         self, request: Request, *, gather_tokens: int = 1, gather_ms: float | None = None
@@ -138,3 +161,9 @@ class DerenderClient:
     ) -> Generator[Json, None, None]:
         """The completion chunks of a request, which may have several prompts. See :meth:`stream_chat`."""
         return self._io.iterate(self._session.stream_completion(request, gather_tokens, gather_ms))
+
+    def stream_messages(
+        self, request: Request, *, gather_tokens: int = 1, gather_ms: float | None = None
+    ) -> Generator[Json, None, None]:
+        """The events that answer a Messages request, as they come. See :meth:`stream_chat`."""
+        return self._io.iterate(self._session.stream_messages(request, gather_tokens, gather_ms))

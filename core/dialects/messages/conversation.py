@@ -37,11 +37,14 @@ def chat_request(model: Model, request: Any) -> Any:
     inline = any(message.role == "system" for message in request.messages)
     unthinking = request.thinking is not None and request.thinking.type == "disabled"
     with refusals():
-        return to_chat_request(
+        chat = to_chat_request(
             request,
             merge_inline_system=inline and puts_system_first(renderer),
             disabled_thinking_effort=effort_of_no_thinking(renderer) if unthinking else _NO_THINKING,
         )
+        # As vLLM's render endpoint; a request to be counted has none.
+        chat.mm_payload = getattr(request, "mm_payload", chat.mm_payload)
+        return chat
 
 
 def read_messages(model: Model, body: Any, place: str = BODY) -> Any:

@@ -88,14 +88,14 @@ test: lint sam slices
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # One zip a function and architecture (ARCH=arm64 for one of them); MODEL=DIR packages a model with them.
-package: setup
+package: setup slices
 	$(BIN)/python -m infra.package $(if $(MODEL),--model $(MODEL)) $(if $(ARCH),--arch $(ARCH)) $(ARGS)
 
 # STAGE is a profile of samconfig.toml, WITH the parameters that it leaves open: make deploy WITH="ModelBucket=b ..."
 deploy: package sam
 	$(BIN)/python -m infra.deploy --stage $(or $(STAGE),default) $(if $(ARCH),--arch $(ARCH)) $(WITH)
 
-bench: setup sam
+bench: setup slices sam
 	$(BIN)/python -m benchmarks $(ARGS)
 
 # Writes the complete locks anew from requirements/*.in, and the notices of what is packaged.

@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from core.dialects.error_shape import VLLM_ERRORS, ErrorShape
 from core.errors import InternalFault, RequestError, Unavailable
-from core.upstream.version import vllm_version
+from core.upstream.version import slice_version, vllm_version
 from handlers.audit import write_audit
 from handlers.body import read_body
 from handlers.drain import Drain
@@ -160,7 +160,7 @@ def _add_service_routes(app: FastAPI, loader: ModelLoader) -> None:
         return json_response(list_models(loader.get()))
 
     async def version(request: Request) -> Response:
-        return json_response({"version": vllm_version()})
+        return json_response({"version": vllm_version(), "slice": slice_version()})
 
     app.add_api_route("/health", _guarded(health, "/health"), methods=["GET"], name="Health")
     app.add_api_route("/ping", _guarded(health, "/ping"), methods=["GET"], name="Ping")

@@ -1,7 +1,14 @@
 """The Lambda entry of the derender function: ``handlers.derender.handler``."""
 
-from handlers.derender_endpoints import DERENDER
-from handlers.invocation import lambda_handler
+import os
+
+from handlers.slices import VARIABLE, choose
+
+choose(os.environ.get(VARIABLE) or None)
+
+# After the choice: these import vLLM.
+from handlers.derender_endpoints import DERENDER  # noqa: E402
+from handlers.invocation import lambda_handler  # noqa: E402
 
 # Loaded at import, which is Lambda's init phase and what SnapStart keeps; a request finds it ready.
 handler = lambda_handler(DERENDER)

@@ -9,10 +9,13 @@ import sys
 
 from core.errors import ConfigurationError, Unavailable
 from handlers.app import create_app
-from handlers.relay_endpoints import relay_router
 from handlers.settings import PREFIX, PREPARED, settings_from_environ
+from handlers.slices import VARIABLE, choose
 
 try:
+    choose(os.environ.get(VARIABLE) or None)
+    from handlers.relay_endpoints import relay_router  # after the choice: it imports vLLM
+
     _settings = settings_from_environ({f"{PREFIX}REQUEST_LOG": "all", **os.environ})
     if not _settings.engine_url:
         raise ConfigurationError(f"{PREFIX}ENGINE_URL must name at least one engine")

@@ -24,6 +24,7 @@ from handlers.audit import findings_of
 from handlers.auth import CALLER
 from handlers.counting import count_routes
 from handlers.engine_client import EngineClient
+from handlers.engine_version import check_engines
 from handlers.logs import write_fault
 from handlers.metrics import Work, count
 from handlers.responses import json_response
@@ -86,7 +87,12 @@ class Relay:
 
 
 def relay_router(settings: Settings) -> Router:
-    """The full endpoints of all dialects on the engines that the settings name."""
+    """The full endpoints of all dialects on the engines that the settings name.
+
+    Raises:
+        ConfigurationError: an engine's version is not the slice's, and must be.
+    """
+    check_engines(settings)
     relay = Relay(settings)
     return Router(routes=(*map(relay.route, DIALECTS), *count_routes()), encodes=True, close=relay.close)
 

@@ -19,6 +19,7 @@ from core.errors import ConfigurationError
 from core.options import ModelOptions
 from core.relay.passing import PASSABLE
 from core.tokenizer import MODES
+from core.upstream.version import vllm_version
 
 PREFIX = "DERENDER_"
 # AWS_LAMBDA_INITIALIZATION_TYPE where an environment is made ready before its first request is there.
@@ -69,6 +70,9 @@ class Settings:
     choose the key of an image in the engine's caches.
     ``drain_timeout`` is how many seconds a server that was told to end gives
     what runs.
+    ``vllm_version`` names the slice of vLLM, None for the newest; it was chosen
+    before these settings are read (``handlers.slices``). With
+    ``require_engine_version`` the relay does not start with engines of another version.
     ``environ`` is where vLLM's own variables are read from.
     """
 
@@ -108,6 +112,8 @@ class Settings:
     media_model_id: str | None = None
     content_parts: str = "asked"
     refuse_media_uuids: bool = False
+    vllm_version: str | None = None
+    require_engine_version: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -140,6 +146,14 @@ class Settings:
         if not 0 <= self.sse_keep_alive_interval < float("inf"):
             raise ConfigurationError(
                 f"{PREFIX}SSE_KEEP_ALIVE_INTERVAL must be a number of seconds, not {self.sse_keep_alive_interval}"
+            )
+        if self.vllm_version is not None and self.vllm_version != vllm_version():
+            raise ConfigurationError(
+                f"{PREFIX}VLLM_VERSION is {self.vllm_version}, and this process runs with the slice of {vllm_version()}"
+            )
+        if self.require_engine_version and not self.engine_url:
+            raise ConfigurationError(
+                f"{PREFIX}REQUIRE_ENGINE_VERSION (--require-engine-version) requires {PREFIX}ENGINE_URL (--engine-url)"
             )
         if self.enable_auto_tool_choice and not self.tool_call_parser:
             raise ConfigurationError(
@@ -284,4 +298,5 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "api_key": _names,
     "allowed_media_domains": _names,
     "refuse_media_uuids": _flag,
+    "require_engine_version": _flag,
 }

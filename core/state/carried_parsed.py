@@ -22,8 +22,9 @@ from core.protocol.json_text import json_bytes
 from core.state.call import StreamCall
 from core.state.checkpoint import Lengths, read_checkpoint, write_checkpoint
 from core.state.context import context_with_prompt
-from core.state.fingerprint import check_fingerprint, digest
+from core.state.fingerprint import check_fingerprint, digest, with_slice
 from core.state.window import read_window, window_fields
+from core.upstream.version import slice_version
 
 MAX_KEPT_BYTES = 256 * 1024
 PROMPT_IDS_REQUIRED = (
@@ -54,7 +55,7 @@ def open_parsed(
     assert call.request is not None
     state = call.state or StreamState()
     shaping_text = _shaping(model, parser, chat_request, call.request)
-    config = digest(shaping_text)
+    config = with_slice(digest(shaping_text), slice_version())
     budget = parser.budget()
     check_fingerprint(state.config, config)
     checkpointed = state.checkpoint is not None

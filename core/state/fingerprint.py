@@ -8,6 +8,7 @@ configuration is refused.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,11 +18,19 @@ from core.protocol.json_text import json_bytes
 # Raised whenever the meaning of a state changes: states of another version are refused.
 STATE_VERSION = 2
 _HEX = 16
+# Between the digits and the version of the slice, which is told apart so that a state of another one can be named.
+_OF = "@"
+_SLICE = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}\+slice\.\d{1,4}")
 
 
 def fingerprint(parts: Mapping[str, Any]) -> str:
     """16 hexadecimal digits over the parts, the same for equal parts in any order."""
     return digest(json_bytes(parts, sort_keys=True))
+
+
+def with_slice(digits: str, slice_version: str) -> str:
+    """A deployment's fingerprint with the version of its slice of vLLM."""
+    return f"{digits}{_OF}{slice_version}"
 
 
 def digest(text: bytes) -> str:
@@ -35,9 +44,16 @@ def check_fingerprint(carried: str | None, expected: str) -> None:
     A state without one comes from vLLM's own server and is read as such.
 
     Raises:
-        InvalidState: names the field and what may differ.
+        InvalidState: names the field and what differs, or may.
     """
     if carried is not None and carried != expected:
+        theirs, ours = carried.partition(_OF)[2], expected.partition(_OF)[2]
+        if theirs != ours and _SLICE.fullmatch(theirs):
+            raise InvalidState(
+                f"config does not match: the state was made with the parsers of vLLM {theirs}, and this server has "
+                f"those of {ours}; every chunk of a stream needs the same deployment",
+                "stream_state.config",
+            )
         raise InvalidState(
             "config does not match: the state was made with another tokenizer, parser, chat template arguments, "
             "tools or version; every chunk of a stream needs the same deployment and the same chat_request",

@@ -16,12 +16,14 @@ from pathlib import Path
 from core.errors import ConfigurationError
 from core.relay.passing import PASSABLE
 from handlers.settings import CHOICES, PREFIX
+from handlers.slices import VARIABLE, choose
 
 _FLAGS = (
     "enable-auto-tool-choice",
     "trust-request-chat-template",
     "exclude-tools-when-tool-choice-none",
     "refuse-media-uuids",
+    "require-engine-version",
 )
 _VALUES = {
     "tool-call-parser": "vLLM's tool parser (hermes, llama3_json, ...)",
@@ -31,6 +33,7 @@ _VALUES = {
     "default-chat-template-kwargs": "JSON object: template arguments where a request gives none",
     "max-model-len": "context length in tokens; default: the model's",
     "max-logprobs": "most candidates per position (-1: any number)",
+    "vllm-version": "whose parsers: the engine's version of vLLM; default: the newest that there is a slice of",
     "generation-config": "auto: the model's sampling defaults; vllm: none; or a folder",
     "max-body-bytes": "largest request body, decompressed",
     "parser-budget": "seconds of CPU time that the parsers of one derender call may take (0: any)",
@@ -100,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     bundle.add_argument("source", metavar="SOURCE", type=Path)
     bundle.add_argument("dest", metavar="DEST", help="a folder, or s3://bucket/prefix")
     bundle.add_argument("--tokenizer-mode", choices=CHOICES["tokenizer_mode"], default="auto", help="as for serve")
+    bundle.add_argument("--vllm-version", metavar="VALUE", help="as for serve")
     bundle.set_defaults(run=_bundle)
 
     invoke = commands.add_parser("invoke", help="one event through a built Lambda function, under the emulator")
@@ -120,12 +124,14 @@ def _serve(arguments: argparse.Namespace) -> int:
         value = getattr(arguments, name.replace("-", "_"))
         if value:
             environ[PREFIX + name.replace("-", "_").upper()] = "true" if value is True else str(value)
+    choose(environ.get(VARIABLE) or None)
     from handlers.commands.serve import serve  # uvicorn and the model are loaded only by the command that needs them
 
     return serve(environ, arguments.host, arguments.port)
 
 
 def _bundle(arguments: argparse.Namespace) -> int:
+    choose(arguments.vllm_version or os.environ.get(VARIABLE) or None)
     from handlers.commands.bundle import write_bundle  # the tokenizer's package, which `serve --help` has no use for
 
     return write_bundle(arguments.source, arguments.dest, arguments.tokenizer_mode)

@@ -8,7 +8,7 @@ import importlib.metadata
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +18,19 @@ from core.bundle.manifest import MANIFEST_NAME
 from infra.package.archive import unpack, write_archive
 from infra.package.binaries import check_binary, check_libraries, is_binary
 from infra.package.bytecode import bytecode_name, compile_all
-from infra.package.dependencies import install, runtime_files, wheel_files
+from infra.package.dependencies import install, runtime_files, slice_files, wheel_files
 from infra.package.errors import PackageError
 from infra.package.functions import Function
 from infra.package.interpreter import find_interpreter, interpreter_version
 from infra.package.reach import PACKAGES, reachable
 from infra.package.target import Target
+from infra.slice.versions import VERSIONS, specification
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where a packaged model is: relative to the task root, which is the working directory in Lambda.
 MODEL_FOLDER = "model"
+# Where the older versions' slices are (``handlers/slices.py``).
+SLICES_FOLDER = "slices"
 _SCRIPTS = Path(__file__).parent
 _NOTICES = ("LICENSE", "THIRD_PARTY_NOTICES.md")
 
@@ -67,6 +70,7 @@ class Workshop:
         self._cache = cache or root / "build" / "package"
         self._python = find_interpreter()
         self._slice = _slice_wheel(root)
+        self._older = _older_slices(root)
         self._model = _model_files(model) if model else {}
         self._bytecode: dict[tuple[str, bytes], bytes] = {}
 
@@ -92,6 +96,8 @@ class Workshop:
     def _contents(self, function: Function, target: Target) -> dict[str, bytes]:
         files = dict(runtime_files(self._installed(self._lock(function), target), function))
         files.update(wheel_files(self._slice))
+        for version, wheel in self._older.items():
+            files.update(self._without_sources(slice_files(wheel, f"{SLICES_FOLDER}/{version}", target)))
         files.update(self._own(function))
         binaries = {name: data for name, data in files.items() if is_binary(data)}
         for name, data in binaries.items():
@@ -104,6 +110,14 @@ class Workshop:
         if function.start:
             files[function.start] = (_SCRIPTS / function.start).read_bytes()
         return files
+
+    def _without_sources(self, files: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+        """Files with the bytecode of each source in its place: half of the bytes, and a process uses one slice."""
+        given = dict(files)
+        sources = {name: data for name, data in given.items() if name.endswith(".py")}
+        bytecode = self._compiled(sources)
+        rest = {name: data for name, data in given.items() if name not in sources}
+        return {**rest, **{f"{name}c": bytecode[bytecode_name(name)] for name in sources}}
 
     def _compiled(self, sources: Mapping[str, bytes]) -> dict[str, bytes]:
         """The bytecode of sources. The artefacts have nearly all of them in common, and each is compiled once."""
@@ -140,7 +154,8 @@ class Workshop:
         sources = sorted(path for tree in trees for path in tree.rglob("*.py"))
         scripts = [_SCRIPTS / function.start] if function.start else []
         notices = [self._root / name for name in _NOTICES]
-        for path in [self._lock(function), self._slice, *sources, *scripts, *notices]:
+        slices = [self._slice, *self._older.values()]
+        for path in [self._lock(function), *slices, *sources, *scripts, *notices]:
             digest.update(f"\0{path.relative_to(self._root)}\0".encode() + path.read_bytes())
         digest.update(self._model.get(MANIFEST_NAME, b""))
         return digest.hexdigest()[:16]
@@ -161,6 +176,17 @@ def _slice_wheel(root: Path) -> Path:
     if not path.is_file():
         raise PackageError(f"build/slice does not hold the vLLM slice {version}: run `make setup`")
     return path
+
+
+def _older_slices(root: Path) -> dict[str, Path]:
+    """The wheels of the older versions' slices, by version: each goes into a folder of its own."""
+    found: dict[str, Path] = {}
+    for version in VERSIONS[1:]:
+        path = root / "build" / "slice" / f"vllm-{specification(version).slice_version}-py3-none-any.whl"
+        if not path.is_file():
+            raise PackageError(f"build/slice does not hold the vLLM slice of {version}: run `make slices`")
+        found[version] = path
+    return found
 
 
 def _model_files(folder: Path) -> dict[str, bytes]:

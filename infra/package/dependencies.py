@@ -89,6 +89,19 @@ def wheel_files(wheel: Path) -> Iterator[tuple[str, bytes]]:
                 yield name, archive.read(name)
 
 
+def slice_files(wheel: Path, folder: str, target: Target) -> Iterator[tuple[str, bytes]]:
+    """Name and content of the files of a further slice, in ``folder``, without another machine's code.
+
+    Its licences are those of the first slice.
+    """
+    machine = target.triple.partition("-")[0]
+    with zipfile.ZipFile(wheel) as archive:
+        for name in sorted(archive.namelist()):
+            wanted = not name.endswith(".so") or name.endswith(f"/{machine}.abi3.so")
+            if ".dist-info/" not in name and wanted:
+                yield f"{folder}/{name}", archive.read(name)
+
+
 def _distribution(info: Path) -> str:
     for line in (info / "METADATA").read_text(encoding="utf-8").splitlines():
         if line.startswith("Name:"):

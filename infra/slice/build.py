@@ -171,7 +171,7 @@ def _machine_code(modules: set[str], given: Upstream) -> dict[str, bytes]:
             data = archive.read(path) if path is not None else None
             if data is None:
                 raise SourceError(f"vllm's wheel for {machine} has no machine code of {module}")
-            files[f"{folder(module)}/{machine}.so"] = data
+            files[f"{folder(module)}/{machine}.abi3.so"] = data
     return files
 
 

@@ -15,7 +15,7 @@ from importlib.machinery import ExtensionFileLoader as _Loader
 from importlib.util import module_from_spec as _module_from_spec, spec_from_loader as _spec_from_loader
 from pathlib import Path as _Path
 
-_file = _Path(__file__).with_name(f"{_platform.machine()}.so")
+_file = _Path(__file__).with_name(f"{_platform.machine()}.abi3.so")
 if _sys.platform != "linux" or not _file.is_file():
     raise ImportError(
         f"{__name__} is machine code, and there is none for {_sys.platform} on {_platform.machine()}", name=__name__
@@ -28,7 +28,7 @@ _sys.modules[__name__] = _module
 
 
 def loader() -> str:
-    """Source of the package that stands for a module of machine code, with files `<machine>.so` beside it."""
+    """Source of the package that stands for a module of machine code, with files `<machine>.abi3.so` beside it."""
     return _LOADER
 
 

@@ -37,6 +37,8 @@ NO_STATE_HOLDERS = frozenset(
         "delta_message",
         "existing",
         "existing.function",
+        "existing_call",
+        "existing_call.function",
         "fn",
         "function",
         "last_tc.function",
@@ -45,6 +47,8 @@ NO_STATE_HOLDERS = frozenset(
         "name_delta",
         "request",
         "result",
+        # The XML parser of a parser that is refused for it.
+        "self.parser",
         "tc.function",
         "tool_call.function",
     }

@@ -263,7 +263,9 @@ def test_wheel_is_complete(version: str, slice_wheel: zipfile.ZipFile) -> None:
     assert f"{info}/licenses/xgrammar/LICENSE" in names
     assert "Apache License" in slice_wheel.read(f"{info}/licenses/vllm/LICENSE").decode()
     compiled = {
-        f"{name.replace('.', '/')}/{machine}.so" for name in specification(version).compiled for machine in MACHINES
+        f"{name.replace('.', '/')}/{machine}.abi3.so"
+        for name in specification(version).compiled
+        for machine in MACHINES
     }
     assert {name for name in names if name.endswith((".so", ".pyc"))} == compiled
     assert {name.split("/")[0] for name in names} == {"vllm", info}

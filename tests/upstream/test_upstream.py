@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from core.relay.answer import AnswerStream
 from core.relay.request import open_chat
 from core.relay.whole import WholeAnswer
 from core.render.chat import render_chat
+from core.upstream import contract
+from core.upstream.contract import LACKING, USES, has
 from core.upstream.requests import chat_type, completion_type
-from core.upstream.version import installed_version, vllm_version
+from core.upstream.version import slice_version, vllm_version
+from infra.slice.versions import NEWEST
 from tests.support.models import load
 
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
@@ -36,8 +40,11 @@ def model_of(models_dir: Path) -> Callable[..., Model]:
     return make
 
 
-def test_the_version_that_is_told_is_the_one_that_is_installed() -> None:
-    assert vllm_version() == installed_version()
+def test_the_version_that_is_told_is_the_one_that_is_imported() -> None:
+    from vllm.version import __version__
+
+    assert vllm_version() == __version__
+    assert slice_version().startswith(f"{__version__}+slice.")
 
 
 @pytest.mark.parametrize(
@@ -116,3 +123,23 @@ def test_what_a_parser_sets_for_the_engine_does_not_change_how_the_answer_is_rea
     assert opened.prompts[0]["sampling_params"]["skip_special_tokens"] is False
     assert opened.chat.skip_special_tokens is None
     assert opened.options.skip_special_tokens is True
+
+
+def test_the_contract_has_all_that_is_imported_of_vllm() -> None:
+    named = {(use.name.partition(":")[0], use.name.partition(":")[2].partition(".")[0]) for use in USES}
+    missing = set()
+    for path in sorted(Path(contract.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "vllm":
+                missing |= {(node.module or "", alias.name) for alias in node.names} - named
+    assert not missing
+
+
+def test_an_older_version_is_asked_for_nothing_that_it_lacks() -> None:
+    assert has(NEWEST, "get_parser.tokenizer")
+    assert not has("0.31.0", "get_parser.tokenizer")
+    names = {use.name for use in USES} | {
+        f"{use.name.rpartition('.')[2].rpartition(':')[2]}.{argument}" for use in USES for argument in use.named
+    }
+    for lacking in LACKING.values():
+        assert lacking <= names

@@ -118,7 +118,7 @@ def _save_slot(engine: Any, slot: Any, reads_raw: bool, extender: Extender | Non
 def _save_open_value(engine: Any, slot: Any, extender: Extender | None) -> list[JsonValue]:
     # Versions before 0.33 convert all arguments again for every chunk, and their slots have none of it.
     if not hasattr(slot, "extend_open_value"):
-        return [None, False]
+        return [None, BOOL.save(False)]
     return [_save_extender(engine, slot.extend_open_value, extender), BOOL.save(slot.open_value_streams)]
 
 

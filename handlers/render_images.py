@@ -1,7 +1,14 @@
 """The Lambda entry of the render function that reads images: ``handlers.render_images.handler``."""
 
-from handlers.image_endpoints import RENDER_IMAGES
-from handlers.invocation import lambda_handler
+import os
+
+from handlers.slices import VARIABLE, choose
+
+choose(os.environ.get(VARIABLE) or None)
+
+# After the choice: these import vLLM.
+from handlers.image_endpoints import RENDER_IMAGES  # noqa: E402
+from handlers.invocation import lambda_handler  # noqa: E402
 
 # Loaded at import, which is Lambda's init phase and what SnapStart keeps; a request finds it ready.
 handler = lambda_handler(RENDER_IMAGES)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from mangum import Mangum
 
+from core.upstream.version import slice_version, vllm_version
 from handlers.app import create_app
 from handlers.derender_endpoints import DERENDER
 from handlers.server import server_app
@@ -65,7 +66,10 @@ def test_base64_and_gzip_bodies(invoke: Invoke) -> None:
 def test_service_endpoints(invoke: Invoke) -> None:
     assert invoke("/health", method="GET")["statusCode"] == 200
     assert invoke("/ping", method="GET")["statusCode"] == 200
-    assert invoke("/version", method="GET")["json"] == {"version": "0.33.0"}
+    assert invoke("/version", method="GET")["json"] == {
+        "version": vllm_version(),
+        "slice": slice_version(),
+    }
     assert invoke("/v1/models", method="GET")["json"]["data"][0]["id"] == "qwen3"
     assert invoke("/detokenize", {"tokens": [9707, 1879]})["json"] == {"prompt": "Hello world"}
     assert invoke("/nowhere", {})["statusCode"] == 404

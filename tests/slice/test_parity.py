@@ -6,51 +6,73 @@ parsers are composed with every model folder; where a tokenizer lacks a parser's
 
 import subprocess
 import sys
-from collections import defaultdict
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.slice.versions import NEWEST, VERSIONS
+from tests.parity.parsers import composed_nowhere, rows, slice_environ
 from tests.slice.parity.compare import first_difference, read
 
 HERE = Path(__file__).parent
-RECORDED = read(HERE / "data" / "full-vllm-0.33.0.jsonl.gz")
+RECORDED = {version: read(HERE / "data" / f"full-vllm-{version}.jsonl.gz") for version in VERSIONS}
 
 pytestmark = pytest.mark.xdist_group("slice-parity")
 
 
-def _groups() -> dict[str, list[str]]:
-    """Case names by part and parsers (or model folder)."""
-    groups: dict[str, list[str]] = defaultdict(list)
-    for name in RECORDED:
-        groups[" ".join(name.split()[:2]) if not name.startswith("stream") else f"stream {name.split()[3]}"].append(
-            name
-        )
-    return dict(groups)
+def _groups() -> list[tuple[str, str]]:
+    """Version and part of the recorded cases; for the default version parsers (or model folder) as well."""
+    groups = dict.fromkeys(
+        (version, _group(version, name)) for version, recorded in RECORDED.items() for name in recorded
+    )
+    return list(groups)
 
 
-GROUPS = _groups()
+def _group(version: str, name: str) -> str:
+    words = name.split()
+    if version != NEWEST:
+        return words[0]
+    return f"stream {words[3]}" if words[0] == "stream" else " ".join(words[:2])
 
 
 @pytest.fixture(scope="session")
-def measured(models_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    out = tmp_path_factory.mktemp("parity") / "slice.jsonl.gz"
-    command = [sys.executable, str(HERE / "parity" / "probe.py"), "--sample"]
-    subprocess.run([*command, "--models", str(models_dir), "--out", str(out)], check=True, timeout=600)
-    return read(out)
+def measured(models_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
+    """What the slice of a version gives, run once in a process of its own."""
+    folder = tmp_path_factory.mktemp("parity")
+
+    @cache
+    def run(version: str) -> dict[str, Any]:
+        out = folder / f"{version}.jsonl.gz"
+        command = [sys.executable, str(HERE / "parity" / "probe.py"), "--sample"]
+        command += ["--models", str(models_dir), "--out", str(out)]
+        subprocess.run(command, check=True, timeout=600, env=slice_environ(version))
+        return read(out)
+
+    return run
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_same_as_full_vllm(group: str, measured: dict[str, Any]) -> None:
-    for name in GROUPS[group]:
-        assert name in measured
-        if measured[name] != RECORDED[name]:
-            pytest.fail(f"{name}: {first_difference(RECORDED[name], measured[name])}")
+@pytest.mark.parametrize(("version", "group"), _groups())
+def test_same_as_full_vllm(version: str, group: str, measured: Callable[[str], dict[str, Any]]) -> None:
+    recorded, found = RECORDED[version], measured(version)
+    for name in recorded:
+        if _group(version, name) == group:
+            assert name in found
+            if found[name] != recorded[name]:
+                pytest.fail(f"{name}: {first_difference(recorded[name], found[name])}")
 
 
-def test_nothing_is_left_out(measured: dict[str, Any]) -> None:
-    assert measured.keys() == RECORDED.keys()
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nothing_is_left_out(version: str, measured: Callable[[str], dict[str, Any]]) -> None:
+    assert measured(version).keys() == RECORDED[version].keys()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_parser_composes_somewhere_and_nothing_is_broken_alike(version: str) -> None:
+    assert composed_nowhere(RECORDED[version]) == []
+    assert [row.title for row in rows(RECORDED[version], RECORDED[version]) if row.broken] == []
 
 
 def test_every_registered_parser_composes_somewhere() -> None:
@@ -60,8 +82,8 @@ def test_every_registered_parser_composes_somewhere() -> None:
     tools, reasoning = ToolParserManager.list_registered(), ReasoningParserManager.list_registered()
     assert (len(tools), len(reasoning)) == (58, 42)
     names = {f"{tool}|None" for tool in tools} | {f"None|{parser}" for parser in reasoning}
-    composed = {key.split()[1] for key, result in RECORDED.items() if isinstance(result, list)}
-    assert names <= {key.split()[1] for key in RECORDED if key.startswith("compose ")}
+    composed = {key.split()[1] for key, result in RECORDED[NEWEST].items() if isinstance(result, list)}
+    assert names <= {key.split()[1] for key in RECORDED[NEWEST] if key.startswith("compose ")}
     # For these, full vLLM wants a response template in the tokenizer's configuration, or a package of Cohere's.
     rest = {name.strip("|").replace("None", "").strip("|") for name in names - composed}
     assert rest == {"beam", "hf", "cohere_command3", "cohere_command4"}

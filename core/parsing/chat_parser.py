@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from core.errors import BadRequest
 from core.options import ModelOptions
 from core.parsing.budget import ParserBudget
-from core.parsing.checkpoint import CheckpointRefused, Layouts, Prototype
+from core.parsing.checkpoint import CheckpointRefused, Layouts, Prototype, check_supported
 from core.tokenizer import Tokenizer
 from core.upstream.model_view import ModelView
 from core.upstream.parsers import (
@@ -101,6 +101,17 @@ class ChatParser:
     def layouts(self) -> Layouts:
         """How the state of the parser's objects is laid out, for checkpoints."""
         return installed_layouts()
+
+    def why_replayed(self) -> str | None:
+        """Why no checkpoint carries this parser, so that streams are replayed; None when they need not be.
+
+        The parser is built for a request without tools: one of another form may be refused by itself.
+        """
+        try:
+            check_supported(build_parser(self.parser_cls, self.tokenizer, self.view, None), self.layouts)
+        except CheckpointRefused as exc:
+            return str(exc)
+        return None
 
     @property
     def steps_by_token(self) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 
 import uvicorn
 
-from core.errors import ConfigurationError
+from core.errors import ConfigurationError, Unavailable
 from core.upstream.version import is_installed
 from handlers.commands.draining_server import DrainingServer
+from handlers.loading import ModelLoader
 from handlers.log_output import queued
 from handlers.settings import settings_from_environ
 
@@ -36,7 +37,21 @@ def serve(environ: Mapping[str, str], host: str, port: int) -> int:
         file=sys.stderr,
         flush=True,
     )
+    reason = _why_replayed(app.state.loader)
+    if reason is not None:
+        print(f"derender: streams are replayed, chunk by chunk: {reason}", file=sys.stderr, flush=True)
     config = uvicorn.Config(app, host=host, port=port, log_level="warning", lifespan="on")
     with queued():
         DrainingServer(config, app.state.drain, settings.drain_timeout).run()
     return 0
+
+
+def _why_replayed(loader: ModelLoader) -> str | None:
+    """Why the deployment's parser cannot be carried; None when it can, need not be, or the model is not there yet."""
+    try:
+        model = loader.get()
+    except Unavailable:
+        return None
+    if model.chat_parser is None or model.options.stream_state != "checkpoint":
+        return None
+    return model.chat_parser.why_replayed()

@@ -145,3 +145,28 @@ def test_without_the_requirement_it_is_told_in_the_log(
 def test_the_requirement_wants_an_engine() -> None:
     with pytest.raises(ConfigurationError, match="--engine-url"):
         Settings("model", require_engine_version=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "parser", "reason"),
+    [
+        ("0.31.0", "minimax_m3", "the minimax_m3 tool parser keeps its state in compiled code"),
+        ("0.31.0", "step3p5", "the step3p5 tool parser keeps its state in an XML parser, which cannot be read"),
+        ("0.33.0", "minimax_m3", None),
+    ],
+)
+def test_a_parser_that_no_checkpoint_carries_is_known_at_the_start(
+    models_dir: Path, version: str, parser: str, reason: str | None
+) -> None:
+    code = """
+import json, sys
+from handlers.slices import choose
+choose(sys.argv[1])
+from pathlib import Path
+from core.bundle.folder import FolderFiles
+from core.model import load_model
+from core.options import ModelOptions
+options = ModelOptions(("m",), tool_call_parser=sys.argv[3], enable_auto_tool_choice=True)
+print(json.dumps(load_model(FolderFiles(Path(sys.argv[2])), options).chat_parser.why_replayed()))
+"""
+    assert run(code, version, str(models_dir / "families"), parser) == reason

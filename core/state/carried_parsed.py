@@ -54,6 +54,7 @@ def open_parsed(
     """
     assert call.request is not None
     state = call.state or StreamState()
+    _require_whole(state)
     shaping_text = _shaping(model, parser, chat_request, call.request)
     config = with_slice(digest(shaping_text), slice_version())
     budget = parser.budget()
@@ -95,6 +96,25 @@ def open_parsed(
     # Replay finds the same; what was told to the client counts.
     live.processor.tools_streamed = state.tools_streamed
     return CarriedParsed(stream, call, state, config, lengths, prompt_token_ids, replays)
+
+
+def _require_whole(state: StreamState) -> None:
+    """Refuse a state that lost its checkpoint on the way: the parser would begin anew with every chunk.
+
+    A client that reads states into vLLM's own model drops the fields that it
+    does not know. What is left has a decode window, which the states of
+    replayed streams never have, neither vLLM's nor ours.
+
+    Raises:
+        InvalidState: names the setting by which states need no field of ours.
+    """
+    if state.prev_tokens and state.checkpoint is None and not state.output_token_ids:
+        raise InvalidState(
+            "checkpoint is missing: the state is not of a parsed stream, or lost fields on its way. Send it back with "
+            "all of its fields; for clients that keep vLLM's fields only, set stream_state to replay "
+            "(DERENDER_STREAM_STATE, --stream-state)",
+            "stream_state.checkpoint",
+        )
 
 
 def _shaping(model: Model, parser: ChatParser, chat_request: Any, request: Mapping[str, Any]) -> bytes:

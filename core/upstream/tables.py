@@ -13,23 +13,21 @@ from core.errors import ConfigurationError
 from core.parsing.checkpoint import Layouts, Table
 from core.upstream.version import vllm_version
 
-# Imported late, for the cold start: a call that carries no parser needs no table.
-
 
 def _v0_33() -> Table:
-    from core.upstream.v0_33 import TABLE
+    from core.upstream.v0_33 import TABLE  # late: a call that carries no parser needs no table
 
     return TABLE
 
 
 def _v0_32() -> Table:
-    from core.upstream.v0_32 import TABLE
+    from core.upstream.v0_32 import TABLE  # late: a call that carries no parser needs no table
 
     return TABLE
 
 
 def _v0_31() -> Table:
-    from core.upstream.v0_31 import TABLE
+    from core.upstream.v0_31 import TABLE  # late: a call that carries no parser needs no table
 
     return TABLE
 

@@ -34,7 +34,17 @@ PATH = re.compile(rf"(?:\.\./)?((?:{'|'.join(FOLDERS)})/[\w./*-]*[\w*/])(?:::([\
 # Programs of others, whose options are theirs.
 FOREIGN = {"git", "curl", "aws", "openssl", "docker", "cd", "gh", "pip"}
 # Of vLLM and of sam; not options of a command of this project.
-FOREIGN_OPTIONS = {"--load-format", "--template"}
+# Of vLLM's own servers, or of other programs.
+FOREIGN_OPTIONS = {
+    "--load-format",
+    "--template",
+    "--mm-processor-kwargs",
+    "--mm-device-do-normalize",
+    "--trust-request-mm-kwargs",
+    "--enable-scale-out",
+    "--tokens-only",
+    "--allowed-local-media-path",
+}
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE))
 # What stands behind ARGS of a target.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from core.dialects.error_shape import ErrorShape
 from core.json import Json
 from core.model import Model
-from core.relay.passing import NOTHING, Passing
 
 if TYPE_CHECKING:
     # What a door takes and gives is loaded with it.
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from core.protocol.derender import OneShotBody, StreamBody
     from core.protocol.engine import GenerateResponse, Usage
     from core.relay.answer import AnswerWriter
+    from core.relay.passing import Passing
     from core.relay.request import RelayRequest
     from core.render.media import ImageHandling
 
@@ -87,7 +87,7 @@ class Relaying(Protocol):
     """The door to the relay."""
 
     def open_request(
-        self, model: Model, body: Any, request_id: str | None = None, passing: Passing = NOTHING
+        self, model: Model, body: Any, request_id: str | None = None, passing: Passing = ...
     ) -> RelayRequest:
         """A request for the engine; ``body`` is the decoded JSON, ``request_id`` wins over the request's own.
 

@@ -26,7 +26,7 @@ from infra.package.target import PYTHON
 ROOT = Path(__file__).resolve().parents[1]
 NOTICES = "THIRD_PARTY_NOTICES.md"
 # relay.txt is the HTTP client and server of the relay; a tree without one packages no relay.
-LOCKS = ("runtime.txt", "relay.txt")
+LOCKS = ("runtime.txt", "relay.txt", "images.txt")
 SLICE = "vllm"
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)\s*(?:;\s*([^\\]*?))?\s*\\?$", re.MULTILINE)
 _LICENCE_FILE = re.compile(r"(LICEN[CS]E|NOTICE|COPYING)", re.IGNORECASE)

@@ -17,7 +17,7 @@ from infra.package.target import ABI, GLIBC, Target
 _MAGIC = b"\x7fELF"
 _EXTENSION = re.compile(r"\.(?P<abi>abi3|[a-z]+-?[0-9]+[a-z]*)(?:-(?P<triple>[A-Za-z0-9_]+-linux-[a-z]+))?\.so$")
 # What every Amazon Linux has; all else must come along.
-_SYSTEM = re.compile(r"^(lib(c|m|dl|rt|util|pthread|gcc_s|stdc\+\+)\.so\.\d+|ld-linux-[a-z0-9_-]+\.so\.\d+)$")
+_SYSTEM = re.compile(r"^(lib(c|m|dl|rt|util|pthread|gcc_s|stdc\+\+|z)\.so\.\d+|ld-linux-[a-z0-9_-]+\.so\.\d+)$")
 _DYNAMIC, _NEEDED = 6, 1  # a section's type, an entry's tag
 _GLIBC = re.compile(rb"\x00GLIBC_(\d+)\.(\d+)(?:\.\d+)?(?=\x00)")
 

@@ -25,7 +25,7 @@ class Function:
     @property
     def module(self) -> str:
         """The entry module; what it reaches by import statements is packaged."""
-        return f"handlers.{self.name}"
+        return f"handlers.{self.name.replace('-', '_')}"
 
     @property
     def handler(self) -> str:
@@ -38,6 +38,8 @@ _GRAMMARS = frozenset({"xgrammar", "apache-tvm-ffi"})
 
 FUNCTIONS = (
     Function("render", frozenset({"render"})),
+    # Render for models that take images: Pillow, numpy and blake3 are in this one only.
+    Function("render-images", frozenset({"render"}), lock="images.txt"),
     Function("derender", frozenset({"derender"}), without=_GRAMMARS),
     # Its OpenAPI document and its counting are rendering's.
     Function("relay", frozenset({"relay", "render"}), without=frozenset({"mangum"}), lock="relay.txt", start="run.sh"),

@@ -19,6 +19,11 @@ ARG ARCH=arm64
 COPY dist/render-${ARCH}.zip /tmp/function.zip
 RUN python3 -m zipfile -e /tmp/function.zip /function
 
+FROM ${BASE} AS render-images-files
+ARG ARCH=arm64
+COPY dist/render-images-${ARCH}.zip /tmp/function.zip
+RUN python3 -m zipfile -e /tmp/function.zip /function
+
 FROM ${BASE} AS derender-files
 ARG ARCH=arm64
 COPY dist/derender-${ARCH}.zip /tmp/function.zip
@@ -38,6 +43,10 @@ ENTRYPOINT ["/bin/sh", "run.sh"]
 FROM ${BASE} AS render
 COPY --from=render-files /function ${LAMBDA_TASK_ROOT}
 CMD ["handlers.render.handler"]
+
+FROM ${BASE} AS render-images
+COPY --from=render-images-files /function ${LAMBDA_TASK_ROOT}
+CMD ["handlers.render_images.handler"]
 
 FROM ${BASE} AS derender
 COPY --from=derender-files /function ${LAMBDA_TASK_ROOT}

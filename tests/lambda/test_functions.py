@@ -29,6 +29,7 @@ REQUEST = {"model": "qwen3", "messages": [{"role": "user", "content": "Hi"}]}
 LIMIT = 6_291_556
 ONE_OF_EACH_KIND = {
     "render": ["render-chat"],
+    "render-images": ["render-chat"],
     "derender": ["derender-chat-tools", "derender-chat-stream-first"],
     "relay": ["relay-chat", "relay-chat-stream"],
 }

@@ -27,7 +27,7 @@ from infra.package.target import TARGETS, Target, find_target, host_target
 BuildOf = Callable[[str, Target], Artefact]
 # CPython 3.13's bytecode, of every patch release.
 MAGIC_3_13 = struct.pack("<H2s", 3571, b"\r\n")
-MEGABYTES = {"derender": 60, "render": 100, "relay": 100}
+MEGABYTES = {"derender": 60, "render": 100, "render-images": 150, "relay": 100}
 CLIENT_AND_SERVER = {"httpx", "httpcore", "h11", "certifi", "uvicorn", "click"}
 every = pytest.mark.parametrize(
     ("function", "target"),
@@ -61,23 +61,26 @@ def test_every_compiled_file_is_for_the_target(artefact_of: BuildOf, function: F
 def test_nothing_that_does_not_run_is_there(artefact_of: BuildOf, function: Function, target: Target) -> None:
     names = list(contents(artefact_of(function.name, target)))
     tops = {name.split("/")[0] for name in names}
-    heavy = {"torch", "transformers", "triton", "numpy", "boto3", "botocore", "pytest", "infra", "tests"}
+    heavy = {"torch", "transformers", "triton", "boto3", "botocore", "pytest", "infra", "tests"}
     assert not heavy & tops
+    images = {"numpy", "PIL", "blake3"}
+    assert images & tops == (images if function.name == "render-images" else set())
     assert CLIENT_AND_SERVER & tops == (CLIENT_AND_SERVER if function.name == "relay" else set())
     assert ("mangum" in tops) == (function.name != "relay"), "the relay is a server of its own"
     assert {"xgrammar", "tvm_ffi"} & tops == (set() if function.name == "derender" else {"xgrammar", "tvm_ffi"})
     ours = [name for name in names if name.startswith(("core/", "handlers/")) and name.endswith(".py")]
     assert "handlers/app.py" in ours
     assert not any(re.search(r"(^|/)tests?/|/test_|testclient|conftest", name) for name in names)
-    code = [name for name in names if ".dist-info/" not in name and name not in ("LICENSE", "THIRD_PARTY_NOTICES.md")]
+    licences = re.compile(r"(\.dist-info/|(^|/)LICENSE|THIRD_PARTY_NOTICES\.md$)")
+    code = [name for name in names if not licences.search(name)]
     assert not any(name.endswith((".pyi", ".h", ".cc", ".c", ".md")) for name in code)
-    others = {"render", "derender", "relay"} - {function.name}
+    others = {"render", "derender", "relay"} - {function.name.removesuffix("-images")}
     assert not any(f"handlers/{other}_endpoints.py" in ours for other in others)
     relays = [
         name for name in ours if name.startswith("core/relay/") and not name.endswith(("__init__.py", "errors.py"))
     ]
     assert bool(relays) == (function.name == "relay")
-    assert any(name.startswith("core/derender/") for name in ours) == (function.name != "render")
+    assert any(name.startswith("core/derender/") for name in ours) == (not function.name.startswith("render"))
     doors = {name.rpartition("/")[2] for name in ours if name.startswith("core/dialects/chat/")} - {"__init__.py"}
     assert doors == {f"{door}.py" for door in function.doors}
     assert "handlers/auth.py" in ours, "any function may be given keys"
@@ -154,7 +157,7 @@ for top in ("core", "handlers", "vllm"):
         for file in files:
             if file.endswith(".py") and not folder.endswith("__pycache__"):
                 module = os.path.join(folder, file)[:-3].replace(os.sep, ".").removesuffix(".__init__")
-                if module in ("handlers.render", "handlers.derender", "handlers.relay"):
+                if module in ("handlers.render", "handlers.render_images", "handlers.derender", "handlers.relay"):
                     continue  # these load a model
                 try:
                     importlib.import_module(module)

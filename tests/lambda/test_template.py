@@ -72,6 +72,7 @@ def test_the_other_architecture_differs_in_nothing_else() -> None:
     assert changed == [
         ("Architectures: [arm64]", "Architectures: [x86_64]"),
         ("CodeUri: dist/render-arm64.zip", "CodeUri: render-x86_64.zip"),
+        ("CodeUri: dist/render-images-arm64.zip", "CodeUri: render-images-x86_64.zip"),
         ("CodeUri: dist/derender-arm64.zip", "CodeUri: derender-x86_64.zip"),
         ("CodeUri: dist/relay-arm64.zip", "CodeUri: relay-x86_64.zip"),
         (f'- !Sub "{LAYER}Arm64:26"', f'- !Sub "{LAYER}X86:26"'),
@@ -195,7 +196,8 @@ def test_logs_are_kept_for_a_time_and_hold_no_bodies(template: dict[str, Any]) -
 def test_alarms_and_dashboard(template: dict[str, Any]) -> None:
     alarms = of_type(template, "AWS::CloudWatch::Alarm")
     for function in FUNCTIONS:
-        of_function = [a for name, a in alarms.items() if name.startswith(function.name.capitalize())]
+        prefix = function.name.title().replace("-", "")
+        of_function = [a for name, a in alarms.items() if re.fullmatch(rf"{prefix}[A-Z][a-z]+Alarm", name)]
         more = {"Url5xxCount"} if function.name == "relay" else set()
         assert {alarm["MetricName"] for alarm in of_function} == {"Errors", "Throttles", "Duration"} | more
         assert [a["ExtendedStatistic"] for a in of_function if a["MetricName"] == "Duration"] == ["p99"]
@@ -241,7 +243,8 @@ def test_a_changed_parameter_is_a_new_version_when_deployed_by_name() -> None:
             assert resource["Properties"]["SnapStart"] == {
                 "ApplyOn": {"Ref": "RelaySnapStart" if relay else "SnapStart"}
             }
-            assert resource.get("Condition") == ("HasRelay" if relay else None)
+            images = resource["Properties"]["Handler"] == "handlers.render_images.handler"
+            assert resource.get("Condition") == ("HasRelay" if relay else "HasImages" if images else None)
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from core.protocol.openai import random_id
 from core.protocol.output_options import OutputOptions, chat_options, completion_options
 from core.relay.passing import NOTHING, Passing
 from core.relay.vocabulary import check_vocabulary, vocabulary_size
-from core.render.chat import render_valid_chat
+from core.render.chat import render_counted_chat
 from core.render.completions import render_valid_completion
+from core.render.media import RELAYED
 from core.text.stop_search import StopSearch
 from core.upstream.requests import validate_chat, validate_completion
 
@@ -37,6 +38,7 @@ class RelayRequest:
     ``whole`` says that the engine must answer in one piece, because the answer
     holds what a stream cannot carry. ``echo`` is the text that comes before the
     answer, for each prompt; with ``echo_only`` it is all that is wanted.
+    ``prompt_tokens`` are those of all prompts together, images expanded.
     """
 
     model: Model
@@ -57,11 +59,7 @@ class RelayRequest:
     echo_only: bool
     prompts: Sequence[Json]
     max_tokens: Sequence[int]
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens of all prompts together."""
-        return sum(len(prompt["token_ids"]) for prompt in self.prompts)
+    prompt_tokens: int
 
 
 def open_chat(model: Model, body: Any, request_id: str | None = None, passing: Passing = NOTHING) -> RelayRequest:
@@ -73,12 +71,21 @@ def open_chat(model: Model, body: Any, request_id: str | None = None, passing: P
     """
     chat = validate_chat(body)
     # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
-    rendered = render_valid_chat(model, chat.model_copy(), request_id)
+    rendered, length = render_counted_chat(model, chat.model_copy(), request_id, RELAYED)
     options = chat_options(chat)
     read_by_parser = None if model.chat_parser is None else chat
     echo = [_last_words(body)] if _flag(body, "echo") else None
     return open_rendered(
-        model, body, [rendered], rendered["request_id"], options, read_by_parser, echo, passing, is_chat=True
+        model,
+        body,
+        [rendered],
+        rendered["request_id"],
+        options,
+        read_by_parser,
+        echo,
+        passing,
+        is_chat=True,
+        prompt_tokens=length,
     )
 
 
@@ -112,8 +119,9 @@ def open_rendered(
     passing: Passing,
     *,
     is_chat: bool,
+    prompt_tokens: int | None = None,
 ) -> RelayRequest:
-    """A request that is rendered; ``chat`` and ``echo`` are as in :class:`RelayRequest`.
+    """A request that is rendered; ``chat``, ``echo`` and ``prompt_tokens`` are as in :class:`RelayRequest`.
 
     Raises:
         BadRequest: an id is outside the vocabulary, or a field is set that ``passing`` does not let through.
@@ -153,6 +161,7 @@ def open_rendered(
         echo_only=echo is not None and not is_chat and body.get("max_tokens") in (0, "0"),
         prompts=prompts,
         max_tokens=[prompt["sampling_params"]["max_tokens"] for prompt in prompts],
+        prompt_tokens=sum(len(prompt["token_ids"]) for prompt in prompts) if prompt_tokens is None else prompt_tokens,
     )
 
 

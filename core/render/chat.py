@@ -43,6 +43,18 @@ def render_valid_chat(
     Raises:
         ModelNotFound, BadRequest: in the order in which vLLM checks.
     """
+    written, _ = render_counted_chat(model, request, request_id, images)
+    return written
+
+
+def render_counted_chat(
+    model: Model, request: Any, request_id: str | None = None, images: ImageHandling = AS_ASKED
+) -> tuple[dict[str, Any], int]:
+    """As :func:`render_valid_chat`; and how many tokens the prompt has, those of images among them.
+
+    Raises:
+        ModelNotFound, BadRequest: in the order in which vLLM checks.
+    """
     model.resolve_name(request.model)
     check_beam_search(request)
     renderer = model.renderer
@@ -53,7 +65,7 @@ def render_valid_chat(
         requested = completion if completion is not None else request.max_tokens
         sampling = resolve_sampling(request, requested, len(chat.prompt.token_ids), renderer.defaults, renderer.limits)
         arguments = chat.conversation.arguments
-        return generate_request(
+        written = generate_request(
             request,
             f"chatcmpl-{request.request_id if request_id is None else request_id}",
             chat.prompt,
@@ -63,6 +75,7 @@ def render_valid_chat(
             parse_context=parse_context(request, {} if renderer.is_harmony else arguments),
             images=images,
         )
+        return written, len(chat.prompt.token_ids)
 
 
 @dataclass(frozen=True)

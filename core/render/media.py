@@ -29,6 +29,8 @@ class ImageHandling:
 
 
 AS_ASKED = ImageHandling()
+# The relay's way: the engine reads images itself.
+RELAYED = ImageHandling(payload=CONTENT_PARTS)
 
 
 class FilesWanted(BadRequest):

@@ -17,7 +17,8 @@ from core.protocol.engine import GenerateResponse, Usage
 from core.protocol.output_options import chat_options
 from core.relay.passing import NOTHING, Passing
 from core.relay.request import RelayRequest, open_rendered
-from core.render.chat import render_valid_chat
+from core.render.chat import render_counted_chat
+from core.render.media import RELAYED
 
 __all__ = ["MessageWriter", "answer", "open_request", "writer"]
 
@@ -26,13 +27,24 @@ def open_request(model: Model, body: Any, request_id: str | None = None, passing
     """A Messages request; see :class:`~core.dialects.dialect.Relaying`."""
     chat = read_messages(model, body)
     # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
-    rendered = render_valid_chat(model, chat.model_copy(), request_id)
+    rendered, length = render_counted_chat(model, chat.model_copy(), request_id, RELAYED)
     # A message always tells its usage, of which the engine knows what was cached.
     rendered["stream_options"] = {"include_usage": True}
     assert isinstance(body, Mapping)
     parsed = None if model.chat_parser is None else chat
     options = chat_options(chat)
-    return open_rendered(model, body, [rendered], rendered["request_id"], options, parsed, None, passing, is_chat=True)
+    return open_rendered(
+        model,
+        body,
+        [rendered],
+        rendered["request_id"],
+        options,
+        parsed,
+        None,
+        passing,
+        is_chat=True,
+        prompt_tokens=length,
+    )
 
 
 class MessageWriter:

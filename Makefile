@@ -7,7 +7,7 @@ SAM := .venv-sam
 VLLM := .venv-vllm
 SLICE_SOURCES := $(shell find infra/slice -name '*.py' 2>/dev/null) $(wildcard requirements/vllm-*.txt)
 
-.PHONY: setup slices sam demo demo-vllm test lint format bench package deploy parity fuzz lock clean
+.PHONY: setup slices sam demo demo-vllm test test-docker lint format bench package deploy parity fuzz lock clean
 
 setup: $(STAMP)
 
@@ -60,8 +60,8 @@ $(VLLM)/.stamp: examples/vllm_engine/requirements.txt
 	$(VLLM)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	@touch $@
 
-# Full vLLM beside ours: the engine's environment with what vLLM's newer version wants besides, and the published wheel.
-# DERENDER_VLLM_PYTHON (and DERENDER_VLLM_PYTHONPATH) name another environment, which is then used as it is.
+# Full vLLM beside ours: the engine's environment, the additional packages of vLLM's newer version, and the published wheel.
+# DERENDER_VLLM_PYTHON (and DERENDER_VLLM_PYTHONPATH) name another environment, which is then used unchanged.
 # VERSION is another version of vLLM: its full code against its slice.
 parity: setup $(if $(VERSION),slices) $(if $(DERENDER_VLLM_PYTHON),,$(VLLM)/.parity)
 	$(BIN)/python -m tests.parity $(if $(VERSION),--version $(VERSION) --only parsers) $(ARGS)
@@ -87,6 +87,10 @@ format: setup
 test: lint sam slices
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+# Functions and server in containers: needs Docker, and says in one sentence what is missing.
+test-docker: setup sam
+	$(BIN)/python -m tests.docker $(ARGS)
+
 # One zip a function and architecture (ARCH=arm64 for one of them); MODEL=DIR packages a model with them.
 package: setup slices
 	$(BIN)/python -m infra.package $(if $(MODEL),--model $(MODEL)) $(if $(ARCH),--arch $(ARCH)) $(ARGS)
@@ -98,13 +102,15 @@ deploy: package sam
 bench: setup slices sam
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# Writes the complete locks anew from requirements/*.in, and the notices of what is packaged.
+# Writes the complete locks from requirements/*.in, and the notices of third-party code in the packages.
 lock: setup
 	cd requirements && ../$(BIN)/uv pip compile runtime.in --excludes excludes.in --excludes runtime-excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o runtime.txt
 	cd requirements && ../$(BIN)/uv pip compile relay.in -c runtime.txt --excludes excludes.in --excludes runtime-excludes.in \
 		--generate-hashes --universal --python-version 3.11 --no-header -q -o relay.txt
-	cd requirements && ../$(BIN)/uv pip compile dev.in -c relay.txt --excludes excludes.in --generate-hashes --universal \
+	cd requirements && ../$(BIN)/uv pip compile server.in -c relay.txt --excludes excludes.in --excludes runtime-excludes.in \
+		--generate-hashes --universal --python-version 3.11 --no-header -q -o server.txt
+	cd requirements && ../$(BIN)/uv pip compile dev.in -c server.txt --excludes excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o dev.txt
 	cd requirements && ../$(BIN)/uv pip compile images.in -c dev.txt --excludes excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o images.txt

@@ -1,6 +1,6 @@
 """What would the ``fastokens`` package give: its encode beside that of ``tokenizers``, and are the ids equal?
 
-``fastokens`` is the encoder of ``vllm-rs``. It is no dependency here: it is
+``fastokens`` is the encoder of ``vllm-rs``. It is not a dependency here: it is
 installed into an environment of its own under ``build/``, where both packages
 run in one process (``benchmarks.harness.fastokens_child``). Without a package index
 the benchmark has no rows.

@@ -37,7 +37,7 @@ def run() -> list[dict[str, Any]]:
         requests = calls * (LAMBDA_REQUEST + HTTP_API_REQUEST * math.ceil(moved / calls / 2 / 524_288))
         size_name = "all" if size >= TOKENS else str(size)
         rows.append(_row(size_name, calls, sum(took), billed, requests, calls * LOG_BYTES))
-    # A Function URL costs nothing besides.
+    # A Function URL adds no cost.
     relayed = RELAY_SECONDS * 1000
     rows.append(_row("relay", 1, relayed, math.ceil(relayed), LAMBDA_REQUEST, RELAY_LOG_BYTES))
     return rows

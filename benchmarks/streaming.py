@@ -103,7 +103,7 @@ def _measure_vllm(peer: peers.Peer, setup: Setup, prompt: Sequence[int], ids: Se
     bodies = list(chunk_bodies(prompt, ids, carry=False))
     last = {**bodies[-1], "stream_state": _replaying_state({"role_sent": True}, ids[:-1])}
     took, answer = min((connection.post(last) for _ in range(3)), key=lambda posted: posted[0])
-    # What an answer holds besides the state, which now has one token more.
+    # The answer's bytes without its state, which now has one token more.
     beside = connection.received / 3 - _json_size(answer["stream_state"])
     states = [_json_size(_replaying_state(answer["stream_state"], ids[:number])) for number in range(len(ids) + 1)]
     sent = sum(_json_size({**body, "stream_state": None}) - len("null") for body in bodies) + sum(states[:-1])

@@ -1,9 +1,10 @@
-"""``make deploy``: `sam deploy` with the profile's parameters, the given ones, and the name of the release.
+"""``make deploy``: `sam deploy` with the profile's parameters, the given parameters and the name of the release.
 
 SAM publishes a new version of a function when its code changes, not when a
 parameter does (its issue 3820): a changed parser or a rotated key would reach
-``$LATEST`` and no caller. So every deployment names its release, which is made
-of all that goes in: the same again publishes nothing, anything else does.
+``$LATEST`` and no caller. So every deployment names its release, a digest of
+artefacts, template and parameters. An unchanged release publishes nothing; any
+change publishes a new version.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def deploy_command(root: Path, stage: str, arch: str, given: list[str]) -> list[
     """The `sam deploy` of one stage.
 
     Raises:
-        ConfigurationError: no such stage, a parameter that is none, or the artefacts are not built.
+        ConfigurationError: the stage is unknown, a parameter is malformed, or the artefacts are not built.
     """
     template = root / ("template.yaml" if arch == "arm64" else f"dist/template-{arch}.yaml")
     parameters = _parameters([*_profile(root / "samconfig.toml", stage), *given])

@@ -25,8 +25,9 @@ from infra.package.target import PYTHON
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTICES = "THIRD_PARTY_NOTICES.md"
-# relay.txt is the HTTP client and server of the relay; a tree without one packages no relay.
-LOCKS = ("runtime.txt", "relay.txt", "images.txt")
+# relay.txt adds the HTTP client and server of the relay, images.txt what decodes images, server.txt the S3 client of the
+# server image.
+LOCKS = ("runtime.txt", "relay.txt", "images.txt", "server.txt")
 SLICE = "vllm"
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)\s*(?:;\s*([^\\]*?))?\s*\\?$", re.MULTILINE)
 _LICENCE_FILE = re.compile(r"(LICEN[CS]E|NOTICE|COPYING)", re.IGNORECASE)
@@ -46,8 +47,8 @@ _MACHINES = ("aarch64", "x86_64")
 
 _HEAD = """# Third-party notices
 
-derender is under the Apache License 2.0 ([LICENSE](LICENSE)). The Lambda artefacts that `make package` writes contain
-the distributions below, each function those that it needs, and for the most part only the files that run. This file is
+derender is under the Apache License 2.0 ([LICENSE](LICENSE)). The artefacts that `make package` writes contain
+the distributions below, each those that it needs, and for the most part only the files that run. This file is
 written by `python -m infra.licences` from the locks in `requirements` and from the distributions' own metadata. The
 artefacts hold the licence files themselves, in the `.dist-info` folders. Here each text stands once, at the end.
 """
@@ -249,7 +250,7 @@ def _section(notice: Notice, texts: Mapping[str, _Text]) -> str:
         parts = [f"{part.name} {part.version} ({part.licence})" for part in notice.components]
         lines.append("* Compiled in, by its own bill of materials: " + ", ".join(parts))
     elif notice.is_compiled:
-        lines.append("* Holds compiled code and no bill of materials: what is linked in is known from the texts only")
+        lines.append("* Holds compiled code without a bill of materials: only the texts tell what is linked into it")
     return "\n".join(lines) + "\n"
 
 

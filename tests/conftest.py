@@ -29,6 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--golden-core", action="store_true", help="only the cases marked core")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    # Needs Docker: `make test-docker` names it, and nothing else collects it.
+    named = any("tests/docker" in argument for argument in config.invocation_params.args)
+    return True if collection_path == ROOT / "tests" / "docker" and not named else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "golden: a recorded case of vLLM's own server")
 

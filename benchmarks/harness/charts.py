@@ -1,6 +1,6 @@
 """The charts of ``docs/performance.md``, made from ``benchmarks/results/*.json``.
 
-A chart whose results are not there is left as it is.
+A chart without results stays unchanged.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Peer:
 
 @cache
 def reference() -> Reference | None:
-    """Full vLLM, None where there is none. What ``make parity`` did not finish does not count."""
+    """Full vLLM, None where it is not installed. An environment that ``make parity`` did not finish does not count."""
     if not os.environ.get(PYTHON) and not (_MADE / ".parity").is_file():
         return None
     try:

@@ -1,6 +1,6 @@
 """The tables of the documents as Markdown, put between markers: ``<!-- table NAME -->`` and ``<!-- end -->``.
 
-A table whose results are not there is left as it is.
+A table without results stays unchanged.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ LAMBDA_WARM: tuple[Column, ...] = (
     ("ratio", "ratio"),
 )
 
-# Dollars for 1,000 streams: what is tiny keeps one digit that counts.
+# Dollars for 1,000 streams: tiny amounts keep one significant digit.
 LAMBDA_COST: tuple[Column, ...] = (
     ("tokens a call", "tokens"),
     ("calls", "calls"),
@@ -180,6 +180,12 @@ RELAY: tuple[Column, ...] = (
     ("relay to proxy", "ratio"),
     ("added, µs a token", "added_us"),
     ("relay's CPU, µs a token", "cpu_us"),
+)
+CAPACITY: tuple[Column, ...] = (
+    ("work", "work"),
+    ("CPU, ms", "cpu_ms"),
+    ("a second, at 60% of one CPU", lambda row: short(row["per_second"])),
+    ("streams at 50 tokens a second", lambda row: row["streams"] or ""),
 )
 
 
@@ -220,6 +226,7 @@ TABLES: dict[str, tuple[str, Callable[[Result], str]]] = {
     "lambda_warm": ("lambda_warm", _plain(LAMBDA_WARM)),
     "lambda_cost": ("lambda_cost", _plain(LAMBDA_COST)),
     "relay": ("relay", _plain(RELAY)),
+    "capacity": ("capacity", _plain(CAPACITY)),
 }
 for _name, (_needs, _) in list(TABLES.items()):
     TABLES[f"when_{_name}"] = (_needs, lambda result: f"{machine_line(result)}\n")

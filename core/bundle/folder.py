@@ -19,7 +19,11 @@ class ModelFiles(Protocol):
         ...
 
     def names(self) -> list[str]:
-        """All file names, sorted."""
+        """All file names, sorted.
+
+        Raises:
+            ConfigurationError: the folder cannot be read.
+        """
         ...
 
     def read(self, name: str) -> bytes:
@@ -39,17 +43,20 @@ class FolderFiles:
     """Files below one folder, checked against the manifest when there is one.
 
     Raises:
-        ConfigurationError: the folder does not exist or its manifest is not one.
+        ConfigurationError: the folder does not exist or cannot be read, or its manifest is malformed.
     """
 
     def __init__(self, path: Path) -> None:
-        if not path.is_dir():
-            raise ConfigurationError(f"model folder {path} does not exist or is not a folder")
         self._path = path
         self._manifest: Manifest | None = None
         manifest = path / MANIFEST_NAME
-        if manifest.is_file():
-            self._manifest = load_manifest(manifest.read_bytes())
+        try:
+            if not path.is_dir():
+                raise ConfigurationError(f"model folder {path} does not exist or is not a folder")
+            if manifest.is_file():
+                self._manifest = load_manifest(manifest.read_bytes())
+        except OSError as exc:
+            raise ConfigurationError(f"model folder {path}: cannot read it: {exc.strerror}") from exc
 
     @property
     def origin(self) -> str:
@@ -63,11 +70,14 @@ class FolderFiles:
     def names(self) -> list[str]:
         if self._manifest is not None:
             return sorted(self._manifest.files)
-        found = [p for p in self._path.iterdir() if p.is_file()]
-        # Named chat templates live one level down; nothing else of a model folder is needed from there.
-        for folder in ("chat_templates", "additional_chat_templates"):
-            if (self._path / folder).is_dir():
-                found += [p for p in (self._path / folder).iterdir() if p.suffix == ".jinja"]
+        try:
+            found = [p for p in self._path.iterdir() if p.is_file()]
+            # Named chat templates live one level down; nothing else of a model folder is needed from there.
+            for folder in ("chat_templates", "additional_chat_templates"):
+                if (self._path / folder).is_dir():
+                    found += [p for p in (self._path / folder).iterdir() if p.suffix == ".jinja"]
+        except OSError as exc:
+            raise ConfigurationError(f"model folder {self._path}: cannot read it: {exc.strerror}") from exc
         return sorted(p.relative_to(self._path).as_posix() for p in found)
 
     def read(self, name: str) -> bytes:

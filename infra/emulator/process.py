@@ -72,7 +72,7 @@ class Emulator:
         command = [str(runtime.emulator), "--log-level", "error"]
         command += ["--runtime-interface-emulator-address", f"127.0.0.1:{self.port}"]
         command += ["--runtime-api-address", f"127.0.0.1:{api_port}"]
-        # -S: what is installed on this machine is not there in Lambda.
+        # -S: Lambda does not have this machine's packages.
         command += [str(runtime.python), "-S", "-m", "awslambdaric", handler]
         if read_only:
             command = [*_unshare(), "sh", "-c", _READ_ONLY, "sh", *command]

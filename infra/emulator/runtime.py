@@ -64,7 +64,7 @@ def prepare_runtime(root: Path = ROOT) -> Runtime:
 
 
 def _programs(root: Path, python: Path) -> Path:
-    """Where a function's script finds ``python3``: the target's, without what is installed in it on this machine."""
+    """The folder where a function's script finds ``python3``: the target's, without this machine's own packages."""
     folder = root / "build" / "emulator" / "programs"
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f".python3.{os.getpid()}"

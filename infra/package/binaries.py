@@ -91,7 +91,7 @@ def check_binary(name: str, data: bytes, target: Target) -> None:
     """Refuse a compiled file that the target cannot load.
 
     Raises:
-        PackageError: names the file and what is wrong with it.
+        PackageError: names the file and its fault.
     """
     binary = read_binary(name, data)
     if binary.machine != target.machine:

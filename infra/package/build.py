@@ -105,7 +105,7 @@ class Workshop:
         check_libraries(binaries)
         sources = {name: data for name, data in files.items() if name.endswith(".py")}
         files.update(self._compiled(sources))
-        files.update({f"{MODEL_FOLDER}/{name}": data for name, data in self._model.items()})
+        files.update({f"{MODEL_FOLDER}/{name}": data for name, data in self._model.items() if function.with_model})
         files.update({name: (self._root / name).read_bytes() for name in _NOTICES})
         if function.start:
             files[function.start] = (_SCRIPTS / function.start).read_bytes()
@@ -157,7 +157,7 @@ class Workshop:
         slices = [self._slice, *self._older.values()]
         for path in [self._lock(function), *slices, *sources, *scripts, *notices]:
             digest.update(f"\0{path.relative_to(self._root)}\0".encode() + path.read_bytes())
-        digest.update(self._model.get(MANIFEST_NAME, b""))
+        digest.update(self._model.get(MANIFEST_NAME, b"") if function.with_model else b"")
         return digest.hexdigest()[:16]
 
     @contextmanager
@@ -170,7 +170,7 @@ class Workshop:
 
 
 def _slice_wheel(root: Path) -> Path:
-    """The wheel of the slice that this environment has installed: what is tested is what is shipped."""
+    """The wheel of the slice that this environment has installed: the packages hold the slice that the tests used."""
     version = importlib.metadata.version("vllm")
     path = root / "build" / "slice" / f"vllm-{version}-py3-none-any.whl"
     if not path.is_file():

@@ -25,7 +25,13 @@ _ONLY = {
     "xgrammar": ("xgrammar/libxgrammar_bindings.so",),
     # The core is linked with the testing library, too.
     "apache-tvm-ffi": ("tvm_ffi/*.py", "tvm_ffi/core.*.so", "tvm_ffi/lib/libtvm_ffi*.so"),
-}
+    # Of the descriptions of hundreds of services, those of S3 and of what gives credentials for it.
+    "botocore": (
+        "botocore/*.py", "botocore/cacert.pem", "botocore/data/*.json",
+        "botocore/data/s3/*", "botocore/data/sts/*", "botocore/data/sso/*", "botocore/data/sso-oidc/*",
+    ),
+    "boto3": ("boto3/*.py",),
+}  # fmt: skip
 _TEST_NAMES = re.compile(r"(^|/)(tests?|testing|test_[^/]*\.py|[^/]*_test\.py|testclient\.py|conftest\.py)(/|$)")
 _METADATA = ("METADATA", "entry_points.txt")
 _LICENCE = ("LICENSE", "LICENCE", "NOTICE", "COPYING")
@@ -49,7 +55,7 @@ def uv() -> str:
     """The program uv.
 
     Raises:
-        PackageError: there is none.
+        PackageError: uv is not installed.
     """
     beside = Path(sys.executable).with_name("uv")
     found = str(beside) if beside.is_file() else shutil.which("uv")

@@ -1,4 +1,4 @@
-"""What stops a build: always with a message that says what is missing and what to do."""
+"""Errors that stop a build. Each message says what is missing and what to do."""
 
 from core.errors import ConfigurationError
 

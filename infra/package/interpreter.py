@@ -25,7 +25,7 @@ def find_interpreter() -> Path:
     """The executable of a CPython of the target's version.
 
     Raises:
-        PackageError: there is none; says how to get one.
+        PackageError: this machine has no such CPython; says how to get one.
     """
     for candidate in _candidates():
         found = _probe(candidate)

@@ -1,10 +1,10 @@
 """Which of this project's own modules a function loads: those that its entry module reaches by import statements.
 
-Statements inside functions count as well: what is loaded late is loaded all
-the same. The project imports its own modules by statement only, so the walk
-misses none; third-party packages are not followed. The doors of a dialect
-are imported by name of what a function does (``core.dialects``): those that it
-does not open are left out.
+Statements inside functions count as well: a late import still loads its
+module. The project imports its own modules by statement only, so the walk finds
+them all. It does not follow third-party packages. The doors of a dialect are
+imported by name of what a function does (``core.dialects``): a function's
+package holds those that it opens.
 """
 
 from __future__ import annotations

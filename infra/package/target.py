@@ -32,11 +32,11 @@ TARGETS = (
 
 
 def find_target(name: str) -> Target | None:
-    """The architecture of that name, None when there is none."""
+    """The architecture of that name, None for an unknown name."""
     return next((target for target in TARGETS if target.name == name), None)
 
 
 def host_target() -> Target | None:
-    """The architecture of this machine, None when Lambda has no such one."""
+    """The architecture of this machine, None when Lambda does not have it."""
     machine = platform.machine().lower()
     return find_target({"aarch64": "arm64", "amd64": "x86_64"}.get(machine, machine))

@@ -1,7 +1,7 @@
-"""``template.yaml`` for the other architecture: the same but for its name, the layer's, and the artefacts' paths.
+"""``template.yaml`` for the other architecture. Only its name, the layer's name and the artefacts' paths differ.
 
-The paths of local artefacts are read by the SAM CLI before any parameter has
-a value, so the architecture cannot be a parameter of one template.
+The SAM CLI reads the paths of local artefacts before any parameter has a
+value, so the architecture cannot be a parameter of one template.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,22 @@ def test_configuration_files_are_checked(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("[1]")
     with pytest.raises(ConfigurationError, match=r"config\.json is not a JSON object"):
         read_model_config(FolderFiles(tmp_path))
+
+
+def test_a_folder_that_may_not_be_read_is_an_error_of_one_sentence(tmp_path: Path) -> None:
+    """A volume that belongs to another user. Root reads everything, so root becomes nobody for it."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / MANIFEST_NAME).write_text("{}")
+    folder.chmod(0)
+    is_root = os.geteuid() == 0
+    if is_root:
+        tmp_path.chmod(0o755)
+        os.seteuid(65534)
+    try:
+        with pytest.raises(ConfigurationError, match="Permission denied"):
+            FolderFiles(folder)
+    finally:
+        if is_root:
+            os.seteuid(0)
+        folder.chmod(0o700)

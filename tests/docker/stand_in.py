@@ -24,6 +24,8 @@ from infra.package.target import host_target
 LAMBDA = "public.ecr.aws/lambda/python:3.13"
 SERVER = "python:3.13-slim"
 ADAPTER = "public.ecr.aws/awsguru/aws-lambda-adapter:1.0.0"
+# Tells a stand-in from the real image.
+LABEL = "derender.stand-in"
 _LIBRARIES = "libssl3,libffi8,zlib1g,libbz2-1.0,liblzma5,libsqlite3-0,libreadline8,ca-certificates"
 _BOOTSTRAP = """#!/bin/sh
 export PYTHONPATH=/var/task:/opt/python:/var/runtime
@@ -52,7 +54,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="make them again where they are there")
     options = parser.parse_args()
     target = host_target()
-    missing = [name for name in ("debootstrap", "docker", "tar") if not shutil.which(name)]
+    missing = [name for name in ("debootstrap", "docker", "strip", "tar") if not shutil.which(name)]
     if os.geteuid() or missing or target is None:
         needed = ", ".join(missing) if missing else "root's rights" if os.geteuid() else "an x86_64 or arm64 machine"
         print(f"error: the stand-in images need {needed}", file=sys.stderr)
@@ -114,6 +116,9 @@ def _add_python(root: Path) -> None:
     shutil.copy2((source / "bin" / "python3.13").resolve(), root / "usr/local/bin/python3.13")
     for shared in (source / "lib").glob("libpython3*.so*"):
         shutil.copy2(shared, root / "usr/local/lib", follow_symlinks=False)
+    # As in Docker's image: without symbols for debuggers.
+    binaries = [*(root / "usr/local/lib").glob("libpython3*.so*"), *(root / "usr/local/lib").rglob("lib-dynload/*.so")]
+    subprocess.run(["strip", "--strip-unneeded", *(path for path in binaries if not path.is_symlink())], check=True)
     for link in ("python3", "python"):
         (root / "usr/local/bin" / link).symlink_to("python3.13")
     subprocess.run(["chroot", str(root), "/sbin/ldconfig"], check=True)
@@ -140,6 +145,7 @@ def _add_runtime(root: Path) -> None:
 
 def _import(root: Path, tag: str, *changes: str) -> None:
     tar = subprocess.Popen(["tar", "-C", str(root), "-c", "."], stdout=subprocess.PIPE)
+    changes = (f"LABEL {LABEL}=1", *changes)
     options = [word for change in changes for word in ("-c", change)]
     subprocess.run(["docker", "import", *options, "-", tag], stdin=tar.stdout, check=True, stdout=subprocess.DEVNULL)
     if tar.wait():

@@ -33,11 +33,11 @@ FOLDERS = ("core", "handlers", "infra", "client", "tests", "examples", "docs", "
 PATH = re.compile(rf"(?:\.\./)?((?:{'|'.join(FOLDERS)})/[\w./*-]*[\w*/])(?:::([\w\[\]-]+))?")
 # Programs of others, whose options are theirs.
 FOREIGN = {"git", "curl", "aws", "openssl", "docker", "cd", "gh", "pip"}
-# Of vLLM and of sam; not options of a command of this project.
-# Of vLLM's own servers, or of other programs.
+# Of vLLM's own servers, or of other programs; not options of a command of this project.
 FOREIGN_OPTIONS = {
     "--load-format",
     "--template",
+    "--target",
     "--mm-processor-kwargs",
     "--mm-device-do-normalize",
     "--trust-request-mm-kwargs",

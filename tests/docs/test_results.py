@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from tests.docs.documents import document
 from tests.parity import page
@@ -56,3 +57,20 @@ def test_a_run_writes_a_page_of_that_form() -> None:
     assert rows(written, 6)[-1] == ["qwen3", "ours", "3", "1,200", "2", "1"]
     assert rows(written, 9) == [["hermes", "7", "2", "0", "0", "0", "0", "0", "0"]]
     assert written.split("\n\n")[0] == PARITY.split("\n\n")[0]
+
+
+def test_a_run_in_containers_writes_a_page_of_its_form(tmp_path: Path) -> None:
+    from tests.docker.page import text
+
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite><testcase name="test_an_image[render]" time="60"/>'
+        '<testcase name="test_other" time="2.04"><failure message="x"/></testcase></testsuite></testsuites>'
+    )
+    written = text(report, {"serve": 174_100_000}, "20.10", "with stand-ins")
+    assert "1 tests passed, 1 failed, in 1 minutes" in written
+    assert "| serve | 174 |" in written
+    assert "| an image: render | 60.0 |\n| other, failed | 2.0 |" in written
+    recorded = document("docs/results/docker.md").text
+    assert recorded.split("\n\n")[:2] == written.split("\n\n")[:2]
+    assert ", 0 failed, in " in recorded

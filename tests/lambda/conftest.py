@@ -19,6 +19,7 @@ from tests.engine.generation import Engine
 from tests.engine.model import Model as EngineModel
 from tests.engine.script import DEFAULT_SCRIPT, Script
 from tests.engine.server import create_app as create_engine_app
+from tests.support.event_answers import with_json
 from tests.support.serving import serving
 
 Start = Callable[..., Emulator]
@@ -116,8 +117,7 @@ def invoke(
                     runtime, artefact.unpacked(), artefact.function.handler, demo_settings, folder, log=log
                 )
         answer: dict[str, Any] = running[name].invoke(event)
-        is_json = "json" in answer["headers"].get("content-type", "")
-        return {**answer, "json": json.loads(answer["body"]) if is_json and answer["body"] else None}
+        return with_json(answer)
 
     yield call
     for emulator in running.values():

@@ -13,13 +13,15 @@ from typing import Any
 
 import boto3
 import pytest
+import yaml
 
 from core.errors import ConfigurationError
 from handlers.settings import Settings
 from infra.deploy import deploy_command
 from infra.package.build import ROOT
 from infra.package.functions import FUNCTIONS
-from infra.package.target import find_target
+from infra.package.local import local_template
+from infra.package.target import TARGETS, Target, find_target
 from infra.package.template import other_template
 
 SAM = ROOT / ".venv-sam" / "bin"
@@ -330,12 +332,35 @@ def test_the_profiles_hold_parameters_of_the_template(template: dict[str, Any]) 
             name, value = override.split("=", 1)
             allowed = template["Parameters"][name].get("AllowedValues")
             assert allowed is None or value in map(str, allowed), override
-    local = json.loads((ROOT / config["default"]["local_invoke"]["parameters"]["env_vars"]).read_text())
-    variables = template["Globals"]["Function"]["Environment"]["Variables"]
-    assert set(local) == set(of_type(template, "AWS::Serverless::Function"))
-    relays = of_type(template, "AWS::Serverless::Function")["RelayFunction"]["Environment"]["Variables"]
-    for name, settings in local.items():
-        assert set(settings) <= set(variables) | (set(relays) if name == "RelayFunction" else set())
+    for command in ("local_invoke", "local_start_api"):
+        assert config["default"][command]["parameters"]["template_file"] == "dist/local.yaml"
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_the_local_template_has_the_stacks_functions_routes_and_settings(
+    template: dict[str, Any], target: Target
+) -> None:
+    local = yaml.safe_load(local_template((ROOT / "template.yaml").read_text(), target))
+    stack, here = (of_type(one, "AWS::Serverless::Function") for one in (template, local))
+    assert set(here) == set(stack)
+    shared = template["Globals"]["Function"]["Environment"]["Variables"]
+    routed = set()
+    for name, function in here.items():
+        assert function["CodeUri"] == f"{name.removesuffix('Function').lower()}-{target.name}.zip"
+        assert (function["Architectures"], function["Runtime"]) == (
+            [target.name],
+            template["Globals"]["Function"]["Runtime"],
+        )
+        known = {*shared, *stack[name].get("Environment", {}).get("Variables", {}), "WEB_ADAPTER_START"}
+        assert set(function["Environment"]["Variables"]) <= known
+        if name == "RelayFunction":
+            assert function["Layers"] == [{"Ref": "WebAdapter"}]
+            continue
+        assert function["Handler"] == stack[name]["Handler"]
+        routed |= {
+            f"{event['Properties']['Method']} {event['Properties']['Path']}" for event in function["Events"].values()
+        }
+    assert routed == {route["RouteKey"] for route in of_type(template, "AWS::ApiGatewayV2::Route").values()}
 
 
 def test_the_image_is_made_of_the_artefacts() -> None:
@@ -344,7 +369,6 @@ def test_the_image_is_made_of_the_artefacts() -> None:
     for function in FUNCTIONS:
         assert function.name in stages
         stage = text.split(f"AS {function.name}\n")[1].split("\nFROM")[0]
-        assert f"--from={function.name}-files" in stage
         command = json.loads(re.findall(r"(?m)^(?:CMD|ENTRYPOINT) (.*)$", stage)[0])
         assert command == (["/bin/sh", function.start] if function.start else [function.handler])
-        assert f"COPY dist/{function.name}-${{ARCH}}.zip" in text
+        assert f"ADD dist/images/{function.name}-${{ARCH}}.tar.gz ${{LAMBDA_TASK_ROOT}}/" in stage

@@ -86,7 +86,8 @@ def _function(
         "Runtime": f"python{PYTHON}",
         "Architectures": [target.name],
         "MemorySize": 1769,
-        "Timeout": 28,
+        # A busy machine starts a function more slowly than Lambda.
+        "Timeout": 300,
         "Environment": {"Variables": {**settings["all"], **settings.get(function.name, {})}},
         "Events": {
             f"{method.capitalize()}{''.join(part.capitalize() for part in path.split('/'))}": {
@@ -100,5 +101,9 @@ def _function(
         # The emulator listens on 8080.
         properties["Handler"] = "web_adapter.handler"
         properties["Layers"] = [{"Ref": "WebAdapter"}]
-        properties["Environment"]["Variables"] |= {"AWS_LWA_PORT": "8081", "WEB_ADAPTER_START": function.start}
+        properties["Environment"]["Variables"] |= {
+            "AWS_LWA_PORT": "8081",
+            "WEB_ADAPTER_START": function.start,
+            "WEB_ADAPTER_INIT_SECONDS": "120",
+        }
     return {"Type": "AWS::Serverless::Function", "Properties": properties}

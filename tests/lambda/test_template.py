@@ -351,7 +351,12 @@ def test_the_local_template_has_the_stacks_functions_routes_and_settings(
             [target.name],
             template["Globals"]["Function"]["Runtime"],
         )
-        known = {*shared, *stack[name].get("Environment", {}).get("Variables", {}), "WEB_ADAPTER_START"}
+        known = {
+            *shared,
+            *stack[name].get("Environment", {}).get("Variables", {}),
+            "WEB_ADAPTER_START",
+            "WEB_ADAPTER_INIT_SECONDS",
+        }
         assert set(function["Environment"]["Variables"]) <= known
         if name == "RelayFunction":
             assert function["Layers"] == [{"Ref": "WebAdapter"}]

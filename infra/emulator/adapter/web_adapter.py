@@ -23,8 +23,8 @@ from typing import Any
 
 _PORT = int(os.environ["AWS_LWA_PORT"])
 _POLL_SECONDS = 0.01
-# What Lambda gives a function to start.
-_INIT_SECONDS = 10.0
+# What Lambda gives a function to start; a busy machine may need longer.
+_INIT_SECONDS = float(os.environ.get("WEB_ADAPTER_INIT_SECONDS", "10"))
 # The adapter says these itself.
 _OWN_HEADERS = frozenset({"content-length", "host", "connection", "transfer-encoding"})
 

@@ -24,7 +24,7 @@ NAME = "local.yaml"
 SETTINGS = ROOT / "infra" / "package" / "local_settings.json"
 _ADAPTER = "local-adapter"
 _STAND_IN = ROOT / "infra" / "emulator" / "adapter" / "web_adapter.py"
-_RELAY_ROUTES = (("POST", "/v1/chat/completions"), ("POST", "/v1/completions"))
+_RELAY_ROUTES = (("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("POST", "/v1/messages"))
 
 
 class _Template(yaml.SafeLoader):

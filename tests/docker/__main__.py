@@ -7,6 +7,7 @@ something is missing, one sentence says what, and the exit status is 1.
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -42,7 +43,10 @@ def missing() -> str | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Package, then test; ``--write`` then writes the page of results, further arguments go to pytest."""
+    """Package, then test; further arguments go to pytest."""
+    parser = argparse.ArgumentParser(prog="python -m tests.docker", description=(__doc__ or "").split("\n\n", 1)[0])
+    parser.add_argument("--write", action="store_true", help="write docs/results/docker.md after the run")
+    options, further = parser.parse_known_args(arguments)
     lacking = missing()
     if lacking:
         print(f"make test-docker: {lacking}", file=sys.stderr)
@@ -55,9 +59,9 @@ def main(arguments: list[str]) -> int:
     if package(["--arch", target.name, "--model", str(model)]):
         return 1
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-vv", f"--junit-xml={page.REPORT}"]
-    command += ["tests/docker", *(argument for argument in arguments if argument != "--write")]
+    command += ["tests/docker", *further]
     status = subprocess.run(command, cwd=ROOT).returncode
-    if "--write" in arguments:
+    if options.write:
         page.write()
     return status
 

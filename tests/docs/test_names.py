@@ -49,6 +49,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE))
 # What stands behind ARGS of a target.
 ARGS_OF = {
+    "test-docker": ["-m", "tests.docker"],
     "demo": ["-m", "examples.demo"],
     "demo-vllm": ["-m", "examples.vllm_engine.demo"],
     "parity": ["-m", "tests.parity"],

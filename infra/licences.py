@@ -25,8 +25,8 @@ from infra.package.target import PYTHON
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTICES = "THIRD_PARTY_NOTICES.md"
-# relay.txt adds the HTTP client and server of the relay, images.txt what decodes images, server.txt the S3 client of the
-# server image.
+# relay.txt adds the HTTP client and server of the relay, images.txt the decoders of images, server.txt the S3 client of
+# the server image.
 LOCKS = ("runtime.txt", "relay.txt", "images.txt", "server.txt")
 SLICE = "vllm"
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)\s*(?:;\s*([^\\]*?))?\s*\\?$", re.MULTILINE)

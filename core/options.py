@@ -9,6 +9,10 @@ from typing import Any
 CONTENT_FORMATS = ("auto", "string", "openai")
 
 
+# What a deployment of the relay may let through to the engine, by the names of the client's fields.
+PASSABLE = ("kv_transfer_params", "ec_transfer_params", "priority", "cache_salt", "vllm_xargs")
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """How a model is served: the flags of ``vllm launch render`` that change answers.

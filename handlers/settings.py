@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from core.errors import ConfigurationError
-from core.options import ModelOptions
-from core.relay.passing import PASSABLE
+from core.options import PASSABLE, ModelOptions
 from core.tokenizer import MODES
 from core.upstream.version import vllm_version
 

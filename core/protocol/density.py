@@ -14,7 +14,7 @@ import re
 from core.errors import PayloadTooLarge
 
 # Any body may hold so many lists and objects (some 30 MB in memory); beyond, each needs so many bytes of the body.
-FREE_CONTAINERS = 50_000
+FREE_CONTAINERS = 100_000
 BYTES_A_CONTAINER = 20
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 from core.errors import BadRequest
 from core.json import Json
+from core.options import PASSABLE
 
-# What a deployment may let through, by the names of the client's fields.
-PASSABLE = ("kv_transfer_params", "ec_transfer_params", "priority", "cache_salt", "vllm_xargs")
 # Render uses these up: they are the prompt.
 _RENDERED = "prompt_token_ids"
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.errors import ConfigurationError
-from core.relay.passing import PASSABLE
+from core.options import PASSABLE
 from handlers.settings import CHOICES, PREFIX
 from handlers.slices import VARIABLE, choose
 

@@ -40,6 +40,7 @@ FOREIGN_OPTIONS = {
     "--target",
     "--mm-processor-kwargs",
     "--mm-device-do-normalize",
+    "--media-io-kwargs",
     "--trust-request-mm-kwargs",
     "--enable-scale-out",
     "--tokens-only",

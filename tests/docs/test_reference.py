@@ -119,7 +119,7 @@ def test_the_settings_table_is_complete_and_its_flags_are_real() -> None:
         flag = "--" + name.removeprefix(PREFIX).lower().replace("_", "-")
         is_flag = re.search(rf"{flag}\b", serve_help()) is not None
         assert rows[name] == (flag if is_flag else ""), name
-    for name in re.findall(r"VLLM_\w+", API.prose):
+    for name in re.findall(r"\bVLLM_\w+", API.prose):
         sources = [path.read_text() for folder in ("core", "handlers") for path in (ROOT / folder).rglob("*.py")]
         assert any(f'"{name}"' in source for source in sources), name
 

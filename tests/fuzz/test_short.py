@@ -4,12 +4,14 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from handlers.routing import json_endpoint
 from tests.fuzz import openapi, relay, threads
 from tests.fuzz.__main__ import configurations
 from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Request, Tally
@@ -88,10 +90,14 @@ def test_thirty_two_threads(models_dir: Path) -> None:
 @pytest.fixture
 def broken(models_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes a deployment whose /detokenize does what it is given."""
-    from handlers import derender_endpoints
+    from handlers import derender_endpoints, server
 
     def make(endpoint: Any) -> Deployment:
-        monkeypatch.setattr(derender_endpoints, "detokenize", endpoint)
+        routes = tuple(
+            replace(route, endpoint=json_endpoint(endpoint)) if route.path == "/detokenize" else route
+            for route in derender_endpoints.DERENDER.routes
+        )
+        monkeypatch.setattr(server, "DERENDER", replace(derender_endpoints.DERENDER, routes=routes))
         monkeypatch.setattr("tests.fuzz.deployment.CPU_SECONDS", 0.2)
         return Deployment(PLAIN, models_dir, Tally())
 

@@ -43,7 +43,9 @@ def test_the_settings_are_the_environments(models_dir: Path, monkeypatch: pytest
 
 
 def test_what_cannot_be_invoked_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "there are render, derender, relay" in derender("invoke", "other", "events/models.json").stderr
+    assert (
+        "there are render, render-images, derender, relay" in derender("invoke", "other", "events/models.json").stderr
+    )
     assert "cannot read" in derender("invoke", "render", str(tmp_path / "none.json")).stderr
     assert "needs DERENDER_ENGINE_URL" in derender("invoke", "relay", "events/relay-chat.json").stderr
     (tmp_path / "bad.json").write_text("{")

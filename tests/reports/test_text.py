@@ -243,12 +243,14 @@ def test_f05_a_state_that_cannot_be(hermes_qwen: Service, fields: Json, words: s
     [{"prev_tokens": ["x"], "prefix_offset": 999, "read_offset": 1000}, {"last_tool_call_ids": ["call_other"] * 500}],
 )
 def test_f05_a_state_that_a_parser_does_not_read(hermes_qwen: Service, qwen: Service, state: Json) -> None:
-    """The decode window is refused where it is used, and without effect where a parser is."""
+    """A decode window is refused everywhere: no state of a parsed stream has one without a checkpoint."""
     body = {"stream": True, "chat_request": user(), "prompt_token_ids": [1], "generate_chunk": one([87])}
+    if "prefix_offset" in state:
+        assert "checkpoint is missing" in hermes_qwen.error(CHAT, {**body, "stream_state": state})
+        assert "within prev_tokens" in qwen.error(CHAT, {**body, "stream_state": state})
+        return
     answer = hermes_qwen.ok(CHAT, {**body, "stream_state": state})
     assert answer["chunk"]["choices"][0]["delta"]["content"] == "x"
-    if "prefix_offset" in state:
-        assert "within prev_tokens" in qwen.error(CHAT, {**body, "stream_state": state})
 
 
 @pytest.mark.parametrize("count", [-1, 2**64 - 1])

@@ -9,7 +9,7 @@ import httpx
 
 from core.errors import ConfigurationError
 from core.upstream.version import vllm_version
-from handlers.logs import write_line
+from handlers.logs import write_fault, write_line
 from handlers.settings import PREFIX, Settings
 from handlers.slices import available
 
@@ -35,7 +35,13 @@ def check_engines(settings: Settings) -> None:
 
 
 def _warn(settings: Settings) -> None:
-    for complaint in _complaints(settings):
+    try:
+        complaints = _complaints(settings)
+    except Exception as exc:
+        # Nobody waits for this: a thread that fails must not write to the process's own error output.
+        write_fault(exc, "/version")
+        return
+    for complaint in complaints:
         if complaint is not None:
             write_line("WARNING", "the engine's version", reason=complaint)
 

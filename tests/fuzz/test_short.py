@@ -198,5 +198,7 @@ def test_many_schema_errors_are_cheap(place: str, models_dir: Path) -> None:
     deployment.close()
     assert answered is not None
     assert answered[0] == 400
-    assert "too many to list" in answered[1]["error"]["message"]
+    # Our own lists end at their first fault; vLLM's are only counted.
+    told = "too many to list" if place == "chat_request" else "1 validation error:"
+    assert told in answered[1]["error"]["message"]
     assert tally.slowest < 1

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from core.options import PASSABLE
 from handlers.server import server_app
 from handlers.settings import Settings
 from tests.golden.application import InProcess
@@ -30,6 +31,7 @@ def service(server: dict[str, Any], models_dir: Path, engine_url: str, scratch: 
         model=str(models_dir / server["model"]),
         served_model_name=[server["model"]],
         environ=dict(server.get("env", {})),
+        engine_params=PASSABLE,
         engine_url=(engine_url,),
         **options,
     )

@@ -85,7 +85,7 @@ format: setup
 
 # Two workers: what a small machine has. Slow tests are spread by group, so that an application is built once.
 test: lint sam slices
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore=tests/docker
 
 # Functions and server in containers: needs Docker, and says in one sentence what is missing.
 test-docker: setup sam

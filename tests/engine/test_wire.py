@@ -166,7 +166,8 @@ def test_logprobs_are_the_sampled_token_and_the_best(count: int, make_client: Ca
         ({"sampling_params": {"stop": [""]}}, "stop cannot contain an empty string."),
         ({"sampling_params": {"stop": "x", "detokenize": False}}, "stop strings are only supported"),
         ({"output_mode": "text"}, "output_mode='tokens' only"),
-        ({"content_parts": [{"type": "image_url"}]}, "text only"),
+        ({"content_parts": [{"type": "image_url"}]}, "a content part has a type and a url"),
+        ({"content_parts": [{"type": "image_url", "url": "data:image/png;base64,"}]}, "text only"),
         ({"stream": "maybe"}, "valid boolean"),
     ],
 )

@@ -10,6 +10,7 @@ import openai
 import pytest
 import uvicorn
 
+from handlers.engine_client import GENERATE
 from tests.engine.generation import Engine
 from tests.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL, client_of
@@ -21,11 +22,14 @@ from tests.support.waiting import wait_for
 def recorded(
     engine: Engine, make_relay: Callable[..., Any], **options: Any
 ) -> Iterator[tuple[str, list[int], uvicorn.Server]]:
-    """A relay, the ports from which each of its calls came to the engine, and the engine's server."""
+    """A relay, the ports from which each of its requests came to the engine, and the engine's server.
+
+    The question for the engine's version, which the relay asks once as it starts, is not counted.
+    """
     app, ports = create_engine_app(engine), []
 
     async def recording(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
+        if scope["type"] == "http" and scope["path"] == GENERATE:
             ports.append(scope["client"][1])
         await app(scope, receive, send)
 

@@ -39,7 +39,7 @@ def test_the_tests_of_a_report_exist(row: tuple[str, str, str, str]) -> None:
     tests = TEST.findall(row[3])
     assert tests
     for path, name in tests:
-        assert f"def {name}(" in (ROOT / "tests" / path).read_text(), (path, name)
+        assert f"def {name}(" in (ROOT / path).read_text(), (path, name)
 
 
 @pytest.fixture(scope="module")

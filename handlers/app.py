@@ -14,8 +14,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, Request
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route as HttpRoute
+from starlette.types import Receive, Scope, Send
 
 from core.dialects.error_shape import VLLM_ERRORS, ErrorShape
 from core.errors import InternalFault, RequestError, Unavailable
@@ -29,6 +31,7 @@ from handlers.responses import error_response, json_response
 from handlers.routing import Route, Router
 from handlers.settings import Settings
 from handlers.sse import EventStream
+from handlers.web import FastAPI
 
 # What the log calls a function that is not one of Lambda's.
 FUNCTION = "derender"
@@ -73,7 +76,7 @@ def create_app(settings: Settings, *routers: Router) -> FastAPI:
                 continue  # two routers may share a route
             handle = _handler(route, loader, settings.max_body_bytes)
             answer = _guarded(handle, route.path, log, route.errors, function)
-            app.add_api_route(route.path, answer, methods=["POST"], name=route.name)
+            _add(app, "POST", route.path, route.name, answer)
             shapes[route.path] = route.errors
     if settings.api_key:
         from handlers.auth import ServiceKeys  # late: only a deployment with keys
@@ -162,8 +165,25 @@ def _add_service_routes(app: FastAPI, loader: ModelLoader) -> None:
     async def version(request: Request) -> Response:
         return json_response({"version": vllm_version(), "slice": slice_version()})
 
-    app.add_api_route("/health", _guarded(health, "/health"), methods=["GET"], name="Health")
-    app.add_api_route("/ping", _guarded(health, "/ping"), methods=["GET"], name="Ping")
-    app.add_api_route("/ping", _guarded(health, "/ping"), methods=["POST"], name="Ping (POST)")
-    app.add_api_route("/v1/models", _guarded(models, "/v1/models"), methods=["GET"], name="Models")
-    app.add_api_route("/version", _guarded(version, "/version"), methods=["GET"], name="Version")
+    _add(app, "GET", "/health", "Health", _guarded(health, "/health"))
+    _add(app, "GET", "/ping", "Ping", _guarded(health, "/ping"))
+    _add(app, "POST", "/ping", "Ping (POST)", _guarded(health, "/ping"))
+    _add(app, "GET", "/v1/models", "Models", _guarded(models, "/v1/models"))
+    _add(app, "GET", "/version", "Version", _guarded(version, "/version"))
+
+
+class _Served:
+    """A handler as an application of its own: its answer needs none of what FastAPI does around a function."""
+
+    def __init__(self, handle: Callable[[Request], Awaitable[Response]]) -> None:
+        self._handle = handle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._handle(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+
+def _add(app: FastAPI, method: str, path: str, name: str, handle: Callable[[Request], Awaitable[Response]]) -> None:
+    route = HttpRoute(path, _Served(handle), methods=[method], name=name)
+    route.methods = {method}  # Starlette adds HEAD, which vLLM's server does not answer
+    app.router.routes.append(route)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import Request
-
 from core.dialects import DIALECTS
 from core.dialects.dialect import Dialect
 from core.model import Model
 from core.protocol.body import decode_body
 from handlers.metrics import Work, count
 from handlers.routing import Route, json_endpoint
+from handlers.web import Request
 
 
 def count_routes() -> tuple[Route, ...]:

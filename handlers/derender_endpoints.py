@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from core.dialects import DIALECTS
@@ -17,6 +16,7 @@ from core.protocol.schema_error import schema_error
 from handlers.audit import findings_of
 from handlers.metrics import Work, count
 from handlers.routing import Route, Router, json_endpoint
+from handlers.web import Request
 
 
 class DetokenizeRequest(BaseModel):

@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as HttpRoute
 
 from handlers.routing import Route
+from handlers.web import FastAPI
 
 _REFS = "#/components/schemas/{model}"
 _JSON = "application/json"
@@ -31,7 +35,7 @@ _ERRORS = {
 def openapi_document(app: FastAPI, routes: Iterable[Route]) -> dict[str, Any]:
     """The document of an application of these routes, built once and kept on it."""
     if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        document = get_openapi(title=app.title, version=app.version, routes=_described(app))
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         for route in routes:
             operation = document["paths"][route.path]["post"]
@@ -41,6 +45,19 @@ def openapi_document(app: FastAPI, routes: Iterable[Route]) -> dict[str, Any]:
             operation["responses"].update(_error_responses(route.errors.name))
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def _described(app: FastAPI) -> list[APIRoute]:
+    """The application's routes as FastAPI describes them."""
+
+    async def answer(request: Request) -> Response:
+        raise NotImplementedError
+
+    return [
+        APIRoute(route.path, answer, methods=route.methods, name=route.name)
+        for route in app.routes
+        if isinstance(route, HttpRoute) and route.include_in_schema
+    ]
 
 
 def _error_responses(name: str) -> dict[str, Any]:

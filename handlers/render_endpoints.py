@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import Request
-
 from core.dialects import DIALECTS
 from core.dialects.dialect import Dialect
 from core.model import Model
@@ -15,6 +13,7 @@ from core.upstream.requests import tokenize_types
 from handlers.counting import count_routes
 from handlers.metrics import Work, count
 from handlers.routing import Route, Router, json_endpoint
+from handlers.web import Request
 
 REQUEST_ID = "x-request-id"
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from fastapi import FastAPI
-
 from handlers.app import create_app
 from handlers.derender_endpoints import DERENDER
 from handlers.render_endpoints import RENDER
 from handlers.routing import Router
 from handlers.settings import Settings
+from handlers.web import FastAPI
 
 # What reading images takes: the extra ``images`` of the distribution.
 _IMAGE_PACKAGES = ("PIL", "numpy", "blake3")

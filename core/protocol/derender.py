@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from core.json import Json
 from core.protocol.body import decode_body
 from core.protocol.engine import GenerateChunk, GenerateResponse
-from core.protocol.lists import MAX_CHOICES, FewChoices, Ids, Lengths, PromptIds
+from core.protocol.lists import MAX_CHOICES, FewChoices, Ids, Lengths, PromptIds, empty
 from core.protocol.schema_error import MAX_COLLECTED, missing_body, schema_error
 
 # vLLM accepts a decode window of this many tokens; a real one holds a handful.
@@ -44,16 +44,16 @@ class StreamState(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    prev_tokens: list[str] = Field(default_factory=list, max_length=MAX_WINDOW)
+    prev_tokens: list[str] = Field(default_factory=empty, max_length=MAX_WINDOW)
     prefix_offset: int = Field(default=0, ge=0)
     read_offset: int = Field(default=0, ge=0)
     role_sent: bool = False
-    logprob_context_token_ids: list[int] = Field(default_factory=list, max_length=MAX_LOGPROB_CONTEXT)
+    logprob_context_token_ids: list[int] = Field(default_factory=empty, max_length=MAX_LOGPROB_CONTEXT)
     logprob_text_offset: int = Field(default=0, ge=0)
-    output_token_ids: Ids = Field(default_factory=list)
-    output_chunk_lens: Lengths = Field(default_factory=list)
+    output_token_ids: Ids = Field(default_factory=empty)
+    output_chunk_lens: Lengths = Field(default_factory=empty)
     tools_streamed: bool = False
-    last_tool_call_ids: list[str] = Field(default_factory=list, max_length=MAX_CHOICES)
+    last_tool_call_ids: list[str] = Field(default_factory=empty, max_length=MAX_CHOICES)
     # Ours: what the state belongs to, and what replaces the replay fields. Absent in a state of vLLM.
     index: int | None = None
     request_id: str | None = None

@@ -11,8 +11,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from itsdangerous import Signer
-
 from core.errors import ConfigurationError, InvalidState
 from core.protocol.json_text import json_bytes
 
@@ -32,6 +30,8 @@ class StateSigner:
     def __init__(self, keys: Sequence[str], required: bool = True) -> None:
         if not keys or any(len(key.encode()) < MIN_KEY_BYTES for key in keys):
             raise ConfigurationError(f"state_key: each key must have at least {MIN_KEY_BYTES} bytes")
+        from itsdangerous import Signer  # late: eight modules, for a deployment with keys alone
+
         self.required = required
         # The package signs with the last key of its list.
         self._signer = Signer(

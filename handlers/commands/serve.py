@@ -12,7 +12,7 @@ from core.errors import ConfigurationError, Unavailable
 from core.upstream.version import is_installed
 from handlers.commands.draining_server import DrainingServer
 from handlers.loading import ModelLoader
-from handlers.log_output import queued
+from handlers.log_queue import queued
 from handlers.settings import settings_from_environ
 
 

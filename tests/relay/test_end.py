@@ -16,7 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from handlers.log_output import LogOutput, QueuedOutput
+from handlers.log_output import LogOutput
+from handlers.log_queue import QueuedOutput
 from tests.engine.generation import Engine
 from tests.engine.server import create_app as create_engine_app
 from tests.relay.conftest import MODEL

@@ -105,7 +105,7 @@ def load_model(files: ModelFiles, options: ModelOptions, images: ImagesOf | None
             f"not {options.chat_template_content_format!r}"
         )
     config = _with_generation_config(read_model_config(files), options.generation_config)
-    tokenizer = load_tokenizer(files, config, mode=options.tokenizer_mode)
+    tokenizer = load_tokenizer(files, config, mode=options.tokenizer_mode, cache_bytes=options.encode_cache_bytes)
     limits = Limits(
         max_model_len=_max_model_len(config, options),
         max_n_sequences=options.max_n_sequences,

@@ -1,4 +1,4 @@
-"""How a model is served: the options that change answers."""
+"""How a model is served: the options that change answers, and what its answers may cost."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ class ModelOptions:
     none (vLLM's issue 53284).
     ``audit`` says what becomes of the findings about parsed answers: "off"
     for no audit, "metrics" to count them, "response" to show them as well.
+    ``encode_cache_bytes`` bounds the texts that are kept with their ids, so as
+    not to be encoded again; it changes no answer.
     """
 
     served_names: Sequence[str]
@@ -56,3 +58,4 @@ class ModelOptions:
     parser_step: str = "chunk"
     parser_budget: float = 10.0
     audit: str = "metrics"
+    encode_cache_bytes: int = 16 * 1024 * 1024

@@ -51,8 +51,8 @@ class Settings:
     it holds a newline or a template tag, the template itself. ``state_key``
     lists the keys that sign stream states: the first signs, all are accepted;
     with ``state_signature`` "optional" an unsigned state is accepted too.
-    ``one_shot_prompt``, ``parser_step``, ``parser_budget``, ``audit`` and ``tokenizer_mode`` are described with
-    ``ModelOptions``.
+    ``one_shot_prompt``, ``parser_step``, ``parser_budget``, ``audit``, ``tokenizer_mode`` and
+    ``encode_cache_bytes`` are described with ``ModelOptions``.
     ``max_response_bytes`` is what a Lambda function may answer, None for no
     limit; ``request_log`` says which requests get a line in the log.
     ``engine_url`` lists the token engines of the relay, in the order in which
@@ -96,6 +96,7 @@ class Settings:
     parser_budget: float = 10.0
     audit: str = "metrics"
     tokenizer_mode: str = "auto"
+    encode_cache_bytes: int = ModelOptions.encode_cache_bytes
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     max_response_bytes: int | None = None
     request_log: str = "off"
@@ -124,6 +125,8 @@ class Settings:
                 raise ConfigurationError(f"{PREFIX}{name.upper()} must be one of {', '.join(choices)}, not {value!r}")
         if self.max_body_bytes < 1:
             raise ConfigurationError(f"{PREFIX}MAX_BODY_BYTES must be at least 1, not {self.max_body_bytes}")
+        if self.encode_cache_bytes < 0:
+            raise ConfigurationError(f"{PREFIX}ENCODE_CACHE_BYTES must be at least 0, not {self.encode_cache_bytes}")
         if self.max_response_bytes is not None and self.max_response_bytes < 1024:
             raise ConfigurationError(f"{PREFIX}MAX_RESPONSE_BYTES must be at least 1024, not {self.max_response_bytes}")
         for url in self.engine_url:
@@ -190,6 +193,7 @@ class Settings:
             parser_budget=self.parser_budget,
             audit=self.audit,
             tokenizer_mode=self.tokenizer_mode,
+            encode_cache_bytes=self.encode_cache_bytes,
         )
 
 
@@ -287,6 +291,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "max_model_len": _number,
     "max_logprobs": _number,
     "max_body_bytes": _number,
+    "encode_cache_bytes": _number,
     "max_response_bytes": _number,
     "engine_url": _names,
     "engine_params": _names,

@@ -42,6 +42,8 @@ class FastTokenizer(NamedTokens):
         The default template, a mapping of named ones, or None.
     name:
         The model's name or folder, for ``name_or_path``.
+    cache_bytes:
+        How many bytes of texts with their ids are kept, so as not to encode them again.
     """
 
     source_file = "tokenizer.json"
@@ -57,6 +59,7 @@ class FastTokenizer(NamedTokens):
         init_kwargs: Mapping[str, Any] | None = None,
         chat_template: str | dict[str, str] | None = None,
         name: str = "",
+        cache_bytes: int = 0,
     ) -> None:
         super().__init__(table.tokens, special.named)
         self.table = table
@@ -66,6 +69,7 @@ class FastTokenizer(NamedTokens):
         self.init_kwargs = dict(init_kwargs or {})
         self.chat_template = chat_template
         self.name_or_path = name
+        self._cache_bytes = cache_bytes
         self._size = table.size
         self._join = table.join
         self._byte_form = table.byte_form
@@ -224,22 +228,63 @@ class FastTokenizer(NamedTokens):
         offsets: bool = False,
     ) -> tuple[list[int], list[tuple[int, int]] | None]:
         """As :meth:`encode`; with ``offsets`` the (start, end) characters of each token, too."""
+        around = ((), ()) if not add_special_tokens else self._around
+        if offsets or around is None:
+            return self._encode_whole(text, add_special_tokens, max_length if truncation else None, offsets)
+        ids = self._ids_of(text)
+        before, after = around
+        if truncation and max_length is not None:
+            room = max(max_length - len(before) - len(after), 0)
+            if len(ids) > room:
+                ids = ids[:room] if self.truncation_side == "right" else ids[len(ids) - room :]
+        return [*before, *ids, *after] if before or after else ids, None
+
+    @cached_property
+    def _ids_of(self) -> Callable[[str], list[int]]:
+        """The ids of a text without special tokens around it."""
+        # Late: a function that only decodes does without.
+        from core.tokenizer.segments import SegmentCache, SegmentEncoder
+        from core.tokenizer.splitting import splitting_of
+
+        splitting = splitting_of(self.backend_tokenizer) if self._cache_bytes else None
+        if splitting is None:
+            return lambda text: self._encode_all((text,))[0]
+        return SegmentEncoder(splitting, self._encode_all, SegmentCache(self._cache_bytes)).ids
+
+    def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        # Offsets are a fifth of an encode; only the batch form can do without.
+        return [encoding.ids for encoding in self.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def _encode_whole(
+        self, text: str, add_special_tokens: bool, max_length: int | None, offsets: bool
+    ) -> tuple[list[int], list[tuple[int, int]] | None]:
         backend = self.backend_tokenizer
-
-        def encoding_of(special: bool) -> Any:
-            # Offsets are a fifth of an encode; only the batch form can do without.
-            if offsets:
-                return backend.encode(text, add_special_tokens=special)
-            return backend.encode_batch_fast([text], add_special_tokens=special)[0]
-
-        if not truncation or max_length is None:
-            encoding = encoding_of(add_special_tokens)
-        else:
-            encoding = encoding_of(False)
+        encoding = backend.encode(text, add_special_tokens=add_special_tokens and max_length is None)
+        if max_length is not None:
             room = max_length - (backend.num_special_tokens_to_add(False) if add_special_tokens else 0)
             encoding.truncate(max(room, 0), stride=0, direction=self.truncation_side)
             encoding = backend.post_process(encoding, None, add_special_tokens)
         return list(encoding.ids), list(encoding.offsets) if offsets else None
+
+    @cached_property
+    def _around(self) -> tuple[list[int], list[int]] | None:
+        """The special tokens that go before and after every text; None where that is not all that is added."""
+        backend = self.backend_tokenizer
+        if not backend.num_special_tokens_to_add(False):
+            return [], []
+        found = None
+        for text in ("a", "b c"):
+            ids = backend.encode(text, add_special_tokens=False).ids
+            whole = backend.encode(text).ids
+            added = len(whole) - len(ids)
+            places = [place for place in range(added + 1) if whole[place : place + len(ids)] == ids]
+            if len(places) != 1:
+                return None
+            around = whole[: places[0]], whole[places[0] + len(ids) :]
+            if found not in (None, around):
+                return None
+            found = around
+        return found
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:
         return int(self.backend_tokenizer.num_special_tokens_to_add(pair))

@@ -23,9 +23,11 @@ _MISTRALS_WEIGHTS = re.compile(r"consolidated.*\.safetensors")
 
 
 def load_tokenizer(
-    files: ModelFiles, config: ModelConfig | None = None, name: str = "", mode: str = "auto"
+    files: ModelFiles, config: ModelConfig | None = None, name: str = "", mode: str = "auto", cache_bytes: int = 0
 ) -> Tokenizer:
     """The tokenizer of a model folder or bundle; ``mode`` is one of ``MODES``.
+
+    ``cache_bytes`` bounds what it keeps of the texts that it encoded.
 
     Raises:
         ConfigurationError: there is no such tokenizer, or it is damaged.
@@ -51,6 +53,7 @@ def load_tokenizer(
         init_kwargs=config.tokenizer_config,
         chat_template=find_chat_templates(files, config.tokenizer_config),
         name=name or files.origin,
+        cache_bytes=cache_bytes,
     )
 
 

@@ -36,6 +36,7 @@ _VALUES = {
     "vllm-version": "whose parsers: the engine's version of vLLM; default: the newest that there is a slice of",
     "generation-config": "auto: the model's sampling defaults; vllm: none; or a folder",
     "max-body-bytes": "largest request body, decompressed",
+    "encode-cache-bytes": "bytes of encoded text that are kept, so as not to be encoded again (0: none)",
     "parser-budget": "seconds of CPU time that the parsers of one derender call may take (0: any)",
     "drain-timeout": "seconds that a server that was told to end gives what runs",
     "engine-api-key": "bearer key that the engine wants",

@@ -135,7 +135,7 @@ def check_ids(ids: Sequence[int] | None, where: str) -> None:
 
 
 def check_count(count: int | None, where: str) -> None:
-    """Refuse a token count that is none.
+    """Refuse a token count that cannot be one.
 
     Raises:
         BadRequest: negative or absurdly large.

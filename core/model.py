@@ -155,7 +155,7 @@ def _with_generation_config(config: ModelConfig, choice: str) -> ModelConfig:
 def _signer(options: ModelOptions) -> StateSigner | None:
     if not options.state_keys:
         return None
-    from core.state.signature import StateSigner  # late: a deployment without keys has no use for itsdangerous
+    from core.state.signature import StateSigner  # late: only a deployment with keys needs itsdangerous
 
     return StateSigner(options.state_keys, options.state_signature_required)
 

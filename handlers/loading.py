@@ -32,7 +32,7 @@ class ModelLoader:
     """
 
     def __init__(self, settings: Settings, encodes: bool = True, images: ImagesOf | None = None) -> None:
-        # One text at a time has no use for threads, and a snapshot or a fork none for a pool of them.
+        # One text at a time needs no threads, and a pool of threads does not survive a snapshot or a fork.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self._settings = settings
         self._images = images
@@ -69,7 +69,7 @@ class ModelLoader:
     def _files(self) -> ModelFiles:
         if not self._settings.model.startswith(_S3):
             return FolderFiles(Path(self._settings.model))
-        from core.bundle.s3 import S3Files, parse_address  # a local model has no use for it
+        from core.bundle.s3 import S3Files, parse_address  # a local model does without
 
         store = Path(tempfile.gettempdir()) / f"derender-{os.getuid()}"
         later = self._later

@@ -111,7 +111,7 @@ def _resident_mb() -> float:
 
 
 def _attempt(call: Callable[[], Any]) -> Any:
-    """The result, or the error: a panic of Rust code is no Exception."""
+    """The result, or the error: a panic of Rust code is not an Exception."""
     try:
         return call()
     except KeyboardInterrupt:

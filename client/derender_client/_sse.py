@@ -19,7 +19,7 @@ class EventDecoder:
         self._data: list[bytes] = []
 
     def feed(self, piece: bytes) -> list[str]:
-        """The data of each event that ends in this piece. An event without data is none."""
+        """The data of each event that ends in this piece. An event without data is left out."""
         if b"\n" not in piece and b"\r" not in piece and not self._ends_in_return():
             # Kept apart until the line is complete: joined each time, a long line would cost its square.
             self._tail.append(piece)

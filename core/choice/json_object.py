@@ -15,7 +15,7 @@ _BETWEEN = re.compile(r"[^\"{}\[\]]*")
 # Numbers, true, false, null and what separates values; a word may be cut in two by a piece.
 _PLAIN = re.compile(r"[\s,:0-9.eE+truefalsn-]*")
 _PAIRS = {"}": "{", "]": "["}
-# Deeper than this is no call's argument; the state must stay small.
+# No call nests its arguments deeper than this; the state must stay small.
 _DEEPEST = 128
 MAX_STATE = _DEEPEST + 2
 
@@ -35,7 +35,7 @@ class JsonObject:
         return self.state == "."
 
     def feed(self, text: str) -> None:
-        """Read on."""
+        """Read the next piece."""
         place, size = 0, len(text)
         while place < size and self.state is not None:
             state = self.state

@@ -25,7 +25,7 @@ def image_hash(model_id: str, data: bytes, converted: bool) -> str:
         The model argument of the server, as given: a folder or a name.
     converted:
         Whether the image had to be converted to RGB (alpha, palettes, gray,
-        CMYK); a rotation by EXIF is no conversion.
+        CMYK); a rotation by EXIF does not count as a conversion.
     """
     image = {"io_config": CONVERTED, "data": data} if converted else data
     hasher = blake3()

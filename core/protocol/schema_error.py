@@ -44,7 +44,7 @@ def schema_error(exc: ValidationError, place: str = BODY) -> SchemaError:
 
 
 def body_error(kind: str, message: str, shown: str, place: int | None = None, reason: str | None = None) -> SchemaError:
-    """The answer to a body that is no JSON object at all; ``shown`` stands for the body."""
+    """The answer to a body that is not a JSON object; ``shown`` stands for the body."""
     where = BODY if place is None else f"{BODY}.{place}"
     error: dict[str, Any] = {"type": kind, "loc": where, "msg": message, "input": shown}
     if reason is not None:

@@ -17,7 +17,7 @@ from core.errors import RequestError
 from core.protocol.engine import GenerateChunk, GenerateResponse
 from core.relay.errors import EngineFailed, error_of_engine
 
-# The log probabilities of a whole vocabulary are about 10 MB a token; beyond this an event is no event.
+# The log probabilities of a whole vocabulary are about 10 MB a token; a longer event is refused.
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 # What Python takes for a piece of bytes and its place in a list.
 _PIECE_BYTES = 41

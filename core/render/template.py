@@ -37,7 +37,7 @@ class TemplateTokenizer:
         self.own_templates = frozenset(template for template in (*named, default_template) if template is not None)
 
     def get_chat_template(self, chat_template: str | None = None, tools: Sequence[Any] | None = None) -> str:
-        """The template of a name, ``chat_template`` itself when it is none, or the default one.
+        """The template of a name, ``chat_template`` itself when it is not a name, or the default one.
 
         A model with several templates has "tool_use" for requests with tools
         and "default" for the others (the rule of transformers).

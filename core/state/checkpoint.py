@@ -44,6 +44,6 @@ def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> tuple[Le
     prompt, output, audit, saved = data
     for length in (prompt, output):
         if type(length) is not int or not 0 <= length < _MAX_LENGTH:
-            raise InvalidCheckpoint("a length is no length")
+            raise InvalidCheckpoint("a length is out of range")
     restore(live.processor, saved, live.parser.layouts)
     return Lengths(prompt, output), audit

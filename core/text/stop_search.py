@@ -79,7 +79,7 @@ class StopSearch:
         return self._depth[state]
 
     def feed(self, state: int, text: str, after: int = 0) -> tuple[int, tuple[int, str] | None]:
-        """Read on from ``state`` (0 at the start): the new state, and where a string is complete first.
+        """Read the next text from ``state`` (0 at the start): the new state, and where a string is complete first.
 
         That is the number of characters of ``text`` read up to its end, more
         than ``after``, and the string; with ties the earlier one in the list.

@@ -2,7 +2,7 @@
 
 Special tokens have the first ids, then come byte sequences, of which some are
 only part of a character. A *piece* is a token as a string: its text, with every
-byte that is no text by itself as one character from the end of the Unicode
+byte that is not text by itself as one character from the end of the Unicode
 range (U+10FF80 for byte 80 ... U+10FFFF for byte FF, which no vocabulary
 holds). So a decode window is a list of strings that JSON can carry, and
 nothing is lost. This module must never encode text.
@@ -35,7 +35,7 @@ _FIRST_MARK = 0x10FF80
 _MARK = re.compile("[\U0010ff80-\U0010ffff]")
 # How every character that could be taken for a mark begins in UTF-8.
 _MARK_LEAD = b"\xf4\x8f"
-# The standard library's own form of a byte that is no text, and ours: JSON carries no lone surrogates.
+# The standard library's own form of a byte that is not text, and ours: JSON carries no lone surrogates.
 _SURROGATE = 0xDC00
 _TO_MARK = {_SURROGATE + byte: _FIRST_MARK + byte - _FIRST_BYTE for byte in range(_FIRST_BYTE, 256)}
 _TO_SURROGATE = {mark: surrogate for surrogate, mark in _TO_MARK.items()}

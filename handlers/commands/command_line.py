@@ -133,7 +133,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 def _bundle(arguments: argparse.Namespace) -> int:
     choose(arguments.vllm_version or os.environ.get(VARIABLE) or None)
-    from handlers.commands.bundle import write_bundle  # the tokenizer's package, which `serve --help` has no use for
+    from handlers.commands.bundle import write_bundle  # late: `serve --help` does without the tokenizer's package
 
     return write_bundle(arguments.source, arguments.dest, arguments.tokenizer_mode)
 

@@ -2,7 +2,7 @@
 
 Of both, what is there already is used: a slice in ``build/slice``, packages of
 the environment. The rest is fetched with pip, each file checked against the
-locks of ``requirements``. xgrammar itself is no dependency, because it
+locks of ``requirements``. xgrammar itself is not a dependency, because it
 declares torch; its library checks the grammars of requests, and is all that is
 used of it.
 """

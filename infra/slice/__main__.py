@@ -88,7 +88,7 @@ def _accept(options: argparse.Namespace) -> int:
     changed = {stop.module: stop for stop in collect(spec, given).stops if isinstance(stop, OriginalChanged)}
     for module in sorted(changed) if options.module == ["all"] else options.module:
         if module not in changed:
-            raise SourceError(f"{module} is no hand module whose original has changed")
+            raise SourceError(f"{module} is not a hand module whose original has changed")
         hand.accept(changed[module], sources.origin(module))
         print(hand.path(module))
     return 0

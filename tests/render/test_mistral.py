@@ -12,9 +12,6 @@ from core.render.completions import render_completion
 from core.render.tokenize import tokenize
 from tests.render.conftest import WEATHER, ModelOf, chat, prompt_text
 
-# mistral-common and what it needs are an extra of the project.
-pytest.importorskip("mistral_common.tokens.tokenizers.mistral", exc_type=ImportError)
-
 PARSER = {"tool_call_parser": "mistral", "enable_auto_tool_choice": True}
 
 

@@ -26,7 +26,7 @@ class ArgumentsEnd(BaseModel):
         return self.begun and self.depth == 0 and not self.in_string
 
     def read(self, text: str) -> None:
-        """Read on."""
+        """Read the next piece."""
         place = 0
         if self.escaped and text:
             self.escaped, place = False, 1

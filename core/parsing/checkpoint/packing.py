@@ -24,7 +24,7 @@ from core.parsing.checkpoint.state import Plain
 # every reader understands, or with what Python adds (infinities, any integer, half a surrogate pair).
 _DEFLATED, _STORED = "zZ", "jJ"
 _TO_URL = bytes.maketrans(b"+/", b"-_")
-# The two that are no letters of the URL alphabet must not pass.
+# The two characters outside the URL alphabet must not pass.
 _TO_STANDARD = bytes.maketrans(b"-_+/", b"+/!!")
 # Data may grow by this factor when it is decompressed, beyond a first allowance. Text that
 # compresses better than that (a model that repeats itself) is packed without compression.

@@ -30,9 +30,3 @@ def tekken_of(tekken_dir: Path) -> Callable[[str], TekkenTokenizer]:
         return tokenizer
 
     return load
-
-
-@pytest.fixture(scope="session")
-def mistral_common() -> None:
-    """mistral-common with what it imports; a test without it is skipped."""
-    pytest.importorskip("mistral_common.tokens.tokenizers.mistral", exc_type=ImportError)

@@ -56,19 +56,12 @@ def applications(tekken_dir: Path) -> Iterator[Applications]:
     applications.close()
 
 
-def encodes(case: Case) -> bool:
-    return case["endpoint"].endswith("/render") or case["endpoint"] == "/tokenize"
-
-
 @pytest.mark.parametrize(("case", "mode"), PARAMS)
-def test_case(case: Case, mode: Mode, applications: Applications, request: pytest.FixtureRequest) -> None:
-    if encodes(case):
-        request.getfixturevalue("mistral_common")
+def test_case(case: Case, mode: Mode, applications: Applications) -> None:
     verdict = judge(case, run_case(case, applications.get(case["server"], mode).call), mode, DEVIATIONS)
     assert verdict.accepted, f"{case['id']} [{mode}]\n{verdict.report(10)}"
 
 
-@pytest.mark.usefixtures("mistral_common")
 def test_tokenize_gives_the_ids_of_render(applications: Applications) -> None:
     """With tool calls, too, which vLLM refuses in /tokenize."""
     tokenize, render = (

@@ -7,8 +7,6 @@ import pytest
 
 from core.tokenizer.mistral import TekkenTokenizer
 
-pytestmark = pytest.mark.usefixtures("mistral_common")
-
 Of = Callable[[str], TekkenTokenizer]
 
 

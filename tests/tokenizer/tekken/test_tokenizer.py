@@ -97,7 +97,6 @@ def test_incremental_detokenization(tekken_of: Of, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.usefixtures("mistral_common")
 def test_encode(tekken_of: Of, version: str) -> None:
     tokenizer = tekken_of(version)
     for (text, special), answer in recorded("encode", version):

@@ -62,6 +62,15 @@ class Model:
             }
         )
 
+    @cached_property
+    def turn_signer(self) -> StateSigner | None:
+        """Signs what callers carry from turn to turn; None without keys."""
+        if not self.options.state_keys:
+            return None
+        from core.state.signature import TURNS, StateSigner  # late: as in ``_signer``
+
+        return StateSigner(self.options.state_keys, self.options.state_signature_required, TURNS)
+
     @property
     def name(self) -> str:
         """The first served name: what a response shows when the request names no model."""

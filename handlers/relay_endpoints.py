@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -19,6 +20,7 @@ from core.relay.answer import AnswerStream
 from core.relay.errors import UnreadableOutput
 from core.relay.passing import Passing
 from core.relay.request import RelayRequest
+from core.relay.turns import NO_TURNS, Turns
 from core.relay.whole import WholeAnswer
 from handlers.audit import findings_of
 from handlers.auth import CALLER
@@ -48,6 +50,7 @@ class Relay:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._engines: EngineClient | None = None
+        self._turns = _turns(settings)
 
     @property
     def engines(self) -> EngineClient:
@@ -77,13 +80,24 @@ class Relay:
     async def _answer(self, dialect: Dialect, model: Model, body: bytes, request: Request) -> Response:
         passing = Passing(self._settings.engine_params, request.scope.get("state", {}).get(CALLER))
         given = request.headers.get(_REQUEST_ID)
-        opened = dialect.relaying().open_request(model, decode_body(body), given, passing)
+        turns = replace(self._turns, caller=passing.caller)
+        opened = dialect.relaying().open_request(model, decode_body(body), given, passing, turns)
         if opened.stream:
             form = StreamForm(dialect.named_events, dialect.errors)
             blocks = stream_answer(self.engines, dialect, opened, form, request)
             return await respond(request, blocks, self._settings.sse_keep_alive_interval, form)
         response: Response = await unless_gone(request, whole_answer(self.engines, dialect, opened, request))
         return response
+
+
+def _turns(settings: Settings) -> Turns:
+    policy = None if settings.continue_turns == "off" else settings.continue_turns
+    if policy is None:
+        return NO_TURNS
+    from core.turns.cache import TurnCache  # late: only a deployment that continues turns
+
+    room = settings.turn_cache * 1_000_000
+    return Turns(policy, TurnCache(room) if room else None)  # type: ignore[arg-type]  # checked with the settings
 
 
 def relay_router(settings: Settings) -> Router:

@@ -33,12 +33,15 @@ CHOICES = {
     "tokenizer_mode": MODES,
     "request_log": ("off", "errors", "all"),
     "content_parts": ("never", "asked", "always"),
+    "continue_turns": ("off", "exact", "template", "append"),
 }
 # Lambda's own limit on a buffered invoke is 6 MB; a server may be given more.
 DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024
 # A long prompt in a long queue; a proxy's idle time-out is rarely below half a minute.
 DEFAULT_ENGINE_TIMEOUT = 120.0
 DEFAULT_KEEP_ALIVE = 15.0
+# Megabytes; a process has little more to give.
+MAX_TURN_CACHE = 100_000
 # Below the half minute that Kubernetes gives a pod by default.
 DEFAULT_DRAIN_TIMEOUT = 20.0
 
@@ -62,6 +65,8 @@ class Settings:
     many seconds an engine may be silent, ``sse_keep_alive_interval`` after how
     many a silent stream gets a comment (0: never). With ``api_key`` every
     request needs one of these bearer keys.
+    ``continue_turns`` is the policy by which the relay continues conversations token for token (``core.turns``),
+    ``turn_cache`` the megabytes in which it keeps last turns, 0 for none.
     ``allowed_media_domains`` are the hosts that images are fetched from.
     ``media_model_id`` is what image hashes are taken with: the engine's model
     argument, None for ``model`` as given. ``content_parts`` says when images go
@@ -105,6 +110,8 @@ class Settings:
     engine_model: str | None = None
     engine_params: Sequence[str] = ()
     engine_timeout: float = DEFAULT_ENGINE_TIMEOUT
+    continue_turns: str = "off"
+    turn_cache: int = 0
     sse_keep_alive_interval: float = DEFAULT_KEEP_ALIVE
     drain_timeout: float = DEFAULT_DRAIN_TIMEOUT
     api_key: Sequence[str] = field(default=(), repr=False)
@@ -140,6 +147,14 @@ class Settings:
         if not 0 < self.engine_timeout < float("inf"):
             raise ConfigurationError(
                 f"{PREFIX}ENGINE_TIMEOUT must be a number of seconds above 0, not {self.engine_timeout}"
+            )
+        if not 0 <= self.turn_cache <= MAX_TURN_CACHE:
+            raise ConfigurationError(
+                f"{PREFIX}TURN_CACHE must be megabytes between 0 and {MAX_TURN_CACHE}, not {self.turn_cache}"
+            )
+        if self.turn_cache and self.continue_turns == "off":
+            raise ConfigurationError(
+                f"{PREFIX}TURN_CACHE (--turn-cache) requires {PREFIX}CONTINUE_TURNS (--continue-turns)"
             )
         if not 0 <= self.drain_timeout < float("inf"):
             raise ConfigurationError(f"{PREFIX}DRAIN_TIMEOUT must be a number of seconds, not {self.drain_timeout}")
@@ -296,6 +311,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "engine_url": _names,
     "engine_params": _names,
     "engine_timeout": _seconds,
+    "turn_cache": _number,
     "parser_budget": _seconds,
     "drain_timeout": _seconds,
     "sse_keep_alive_interval": _seconds,

@@ -17,6 +17,7 @@ project. See ``docs/client.md``.
 
 from derender_client._async_client import AsyncDerenderClient
 from derender_client._choice import Derendered
+from derender_client._conversation import AsyncConversation, Conversation
 from derender_client._errors import (
     ClientError,
     ConnectionFailed,
@@ -26,15 +27,21 @@ from derender_client._errors import (
     UnexpectedAnswer,
 )
 from derender_client._sync_client import DerenderClient
+from derender_client._turns import Break, Sample, Turn
 
 __all__ = [
+    "AsyncConversation",
     "AsyncDerenderClient",
+    "Break",
     "ClientError",
     "ConnectionFailed",
+    "Conversation",
     "DerenderClient",
     "Derendered",
     "ErrorAnswer",
     "RequestFailed",
+    "Sample",
     "StreamFailed",
+    "Turn",
     "UnexpectedAnswer",
 ]

@@ -89,3 +89,16 @@ class Gathering:
             taken += size
         queue.size -= taken
         return batch
+
+
+def gathering_of(tokens: int, milliseconds: float | None) -> Gathering:
+    """The gathering that a caller asks for.
+
+    Raises:
+        ValueError: a number is out of its range.
+    """
+    if not 1 <= tokens <= MAX_TOKENS:
+        raise ValueError(f"gather_tokens must be between 1 and {MAX_TOKENS}, not {tokens}")
+    if milliseconds is not None and not milliseconds >= 0:
+        raise ValueError(f"gather_ms must be a number of milliseconds, not {milliseconds}")
+    return Gathering(tokens, None if milliseconds is None else milliseconds / 1000)

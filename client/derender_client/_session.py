@@ -9,7 +9,7 @@ import httpx
 
 from derender_client._choice import CHAT, COMPLETION, MESSAGES, Derendered, Kind
 from derender_client._effects import Json, Steps
-from derender_client._gathering import MAX_TOKENS, Gathering
+from derender_client._gathering import gathering_of
 from derender_client._retry import Retry
 from derender_client._roundtrip import Request, derender, derender_by_hand, generate, render, round_trip
 from derender_client._server import Server
@@ -143,11 +143,7 @@ class Session:
         return self._stream(MESSAGES, request, gather_tokens, gather_ms)
 
     def _stream(self, kind: Kind, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
-        if not 1 <= gather_tokens <= MAX_TOKENS:
-            raise ValueError(f"gather_tokens must be between 1 and {MAX_TOKENS}, not {gather_tokens}")
-        if gather_ms is not None and not gather_ms >= 0:
-            raise ValueError(f"gather_ms must be a number of milliseconds, not {gather_ms}")
-        gathering = Gathering(gather_tokens, None if gather_ms is None else gather_ms / 1000)
+        gathering = gathering_of(gather_tokens, gather_ms)
         return stream(self.renderer, self.engine, self.derenderer, kind, request, gathering)
 
 

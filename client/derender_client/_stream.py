@@ -8,6 +8,7 @@ Of several prompts the choices are numbered through and the usages added, as
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -33,9 +34,26 @@ def stream(
     request = {**request, "stream": True}
     rendered = yield from render(renderer, kind, request)
     generate_requests = [rendered] if kind.one else rendered
+    yield from stream_rendered(engine, derenderer, kind, request, generate_requests, gathering)
+
+
+def stream_rendered(
+    engine: Server,
+    derenderer: Server,
+    kind: Kind,
+    request: Request,
+    generate_requests: list[Json],
+    gathering: Gathering,
+    see: Callable[[Json], object] = lambda chunk: None,
+) -> Steps[None]:
+    """The same for a request that is rendered; ``see`` is shown every chunk of the engine.
+
+    Raises:
+        ClientError: as :func:`stream`.
+    """
     chunks = EngineStream(engine, generate_requests, ahead=gathering.timed)
     yield from chunks.open()
-    yield from _Output(derenderer, kind, request, generate_requests, gathering).run(chunks)
+    yield from _Output(derenderer, kind, request, generate_requests, gathering, see).run(chunks)
 
 
 def engine_stream(engine: Server, generate_request: Request) -> Steps[None]:
@@ -51,9 +69,16 @@ class _Output:
     """The derender streams of all choices of a request."""
 
     def __init__(
-        self, derenderer: Server, kind: Kind, request: Request, generate_requests: list[Json], gathering: Gathering
+        self,
+        derenderer: Server,
+        kind: Kind,
+        request: Request,
+        generate_requests: list[Json],
+        gathering: Gathering,
+        see: Callable[[Json], object],
     ) -> None:
         self._derenderer = derenderer
+        self._see = see
         self._gathering = gathering
         prompts = [one["token_ids"] for one in generate_requests]
         self._contexts = [Context(kind, request, ids, len(ids)) for ids in prompts]
@@ -90,6 +115,7 @@ class _Output:
             read = yield from chunks.read(0)
 
     def _take(self, prompt: int, chunk: Json, now: float) -> None:
+        self._see(chunk)
         # All chunks of a response have one id, and the first one decides.
         self._id = self._id or chunk.get("request_id") or f"stream-{uuid.uuid4().hex}"
         chunk = {**chunk, "request_id": self._id}

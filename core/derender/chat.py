@@ -11,6 +11,7 @@ from core.choice.reader import OutputReader
 from core.choice.text import read_text
 from core.derender.choices import chat_message
 from core.derender.options import CHAT_REQUEST_REQUIRED, options_of_chat
+from core.derender.turn import turn_states
 from core.errors import BadRequest
 from core.model import Model
 from core.protocol import openai
@@ -40,7 +41,11 @@ def derender_chat(model: Model, request: DerenderChatRequest, report: Report = u
         options = chat_options(chat_request)
     outputs = read_chat(model, source, options, chat_request, request.prompt_token_ids)
     report_findings(outputs, report)
-    return chat_response(source, name, options, outputs, request.prompt_tokens or 0)
+    response = chat_response(source, name, options, outputs, request.prompt_tokens or 0)
+    prompt_ids = request.prompt_token_ids if request.prompt_token_ids is not None else source.prompt_token_ids
+    for choice, state in zip(response["choices"], turn_states(model, request, source, prompt_ids), strict=False):
+        choice |= state
+    return response
 
 
 def read_chat(

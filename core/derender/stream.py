@@ -22,6 +22,7 @@ from core.state.binding import Binding, bind
 from core.state.call import StreamCall, open_call
 from core.state.carried import carry
 from core.state.carried_text import open_text
+from core.state.turn import open_turn
 
 
 def derender_chat_stream(model: Model, body: DerenderChatStreamRequest, report: Report = unreported) -> Json:
@@ -37,7 +38,9 @@ def derender_chat_stream(model: Model, body: DerenderChatStreamRequest, report: 
     stream, options, binding = open_chat(model, call)
     role_sent = call.state is not None and call.state.role_sent
     writer = ChatChunkWriter(_header(call, options, binding), role_sent=role_sent)
-    return _response(body, *carry(call, binding, stream, writer, model.signer, report))
+    turn = open_turn(model, body, call)
+    answer = _response(body, *carry(call, binding, stream, writer, model.signer, report, turn))
+    return answer if turn is None else {**answer, **turn.answer()}
 
 
 def derender_completion_stream(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from core.relay.answer import AnswerWriter
     from core.relay.passing import Passing
     from core.relay.request import RelayRequest
+    from core.relay.turns import Turns
     from core.render.media import ImageHandling
 
 
@@ -87,9 +88,16 @@ class Relaying(Protocol):
     """The door to the relay."""
 
     def open_request(
-        self, model: Model, body: Any, request_id: str | None = None, passing: Passing = ...
+        self,
+        model: Model,
+        body: Any,
+        request_id: str | None = None,
+        passing: Passing = ...,
+        turns: Turns = ...,
     ) -> RelayRequest:
         """A request for the engine; ``body`` is the decoded JSON, ``request_id`` wins over the request's own.
+
+        ``turns`` says how conversations continue, in the dialects that have some.
 
         Raises:
             ModelNotFound, BadRequest, SchemaError: as rendering does; also for an id outside the vocabulary,

@@ -38,7 +38,8 @@ class StreamState(BaseModel):
     decode window and its offsets (in tokens), whether the role was sent, the
     last sampled ids, the characters of text so far, and for the parser path
     what a replay needs. ``checkpoint`` is the parser (``core.state.checkpoint``),
-    ``context`` the request (``core.state.context``), ``written`` where the
+    ``context`` the request (``core.state.context``), ``turn`` what is to be
+    answered of the turn (``core.turns.answered``), ``written`` where the
     events of a dialect stand that has events (its own type, in its folder).
     """
 
@@ -60,6 +61,7 @@ class StreamState(BaseModel):
     config: str | None = None
     checkpoint: str | None = None
     context: str | None = None
+    turn: Json | None = None
     written: Json | None = None
     signature: str | None = None
 
@@ -90,10 +92,16 @@ VLLM_FIELDS = {
 
 
 class OneShotBody(BaseModel):
-    """What one-shot bodies of all dialects have in common."""
+    """What one-shot bodies of all dialects have in common.
+
+    With ``return_turn_state`` the answer has, for each choice, the ``turn_state`` of
+    its prompt with the ids that answered it (``core.turns.answered``).
+    """
 
     model: str | None = None
     stream: Literal[False] = False
+    return_turn_state: bool = False
+    turn_state: Json | None = None
 
     @property
     def answers(self) -> list[GenerateResponse]:
@@ -128,10 +136,16 @@ class DerenderCompletionRequest(OneShotBody):
 
 
 class StreamBody(BaseModel):
-    """What streaming bodies of all dialects have in common."""
+    """What streaming bodies of all dialects have in common.
+
+    With ``return_turn_state`` the call that ends the choice answers its ``turn_state``;
+    the prompt's, in ``turn_state``, comes with the first call.
+    """
 
     model: str | None = None
     stream: Literal[True]
+    return_turn_state: bool = False
+    turn_state: Json | None = None
     generate_chunk: GenerateChunk | None = None
     generate_chunks: (
         Annotated[list[GenerateChunk], Field(min_length=1, max_length=MAX_CHUNKS, fail_fast=True), FewChoices] | None

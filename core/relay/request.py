@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
@@ -16,12 +16,17 @@ from core.model import Model
 from core.protocol.openai import random_id
 from core.protocol.output_options import OutputOptions, chat_options, completion_options
 from core.relay.passing import NOTHING, Passing
+from core.relay.turns import NO_TURNS, RelayedTurn, Turns, take_relayed
 from core.relay.vocabulary import check_vocabulary, vocabulary_size
 from core.render.chat import render_counted_chat
 from core.render.completions import render_valid_completion
 from core.render.media import RELAYED
 from core.text.stop_search import StopSearch
 from core.upstream.requests import validate_chat, validate_completion
+
+if TYPE_CHECKING:
+    # Loaded by the first request that continues.
+    from core.turns.asked import ContinueFrom
 
 _FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 # vLLM's own default, which its render leaves out: an engine that is not told puts its own in.
@@ -39,6 +44,7 @@ class RelayRequest:
     holds what a stream cannot carry. ``echo`` is the text that comes before the
     answer, for each prompt; with ``echo_only`` it is all that is wanted.
     ``prompt_tokens`` are those of all prompts together, images expanded.
+    ``turn`` is there where the conversation continues token for token.
     """
 
     model: Model
@@ -60,18 +66,29 @@ class RelayRequest:
     prompts: Sequence[Json]
     max_tokens: Sequence[int]
     prompt_tokens: int
+    turn: RelayedTurn | None = None
 
 
-def open_chat(model: Model, body: Any, request_id: str | None = None, passing: Passing = NOTHING) -> RelayRequest:
+def open_chat(
+    model: Model,
+    body: Any,
+    request_id: str | None = None,
+    passing: Passing = NOTHING,
+    turns: Turns = NO_TURNS,
+) -> RelayRequest:
     """A chat request; ``body`` is its decoded JSON, ``request_id`` wins over the request's own.
 
     Raises:
         ModelNotFound, BadRequest, SchemaError: as render does; also for an id outside the vocabulary,
             and for a field that ``passing`` does not let through.
     """
+    body, given = take_relayed(model, body, turns)
     chat = validate_chat(body)
+    turn = begin_turn(model, body, chat, given, turns)
     # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
-    rendered, length = render_counted_chat(model, chat.model_copy(), request_id, RELAYED)
+    rendered, length = render_counted_chat(
+        model, chat.model_copy(), request_id, RELAYED, None if turn is None else turn.continuation
+    )
     options = chat_options(chat)
     read_by_parser = None if model.chat_parser is None else chat
     echo = [_last_words(body)] if _flag(body, "echo") else None
@@ -86,11 +103,29 @@ def open_chat(model: Model, body: Any, request_id: str | None = None, passing: P
         passing,
         is_chat=True,
         prompt_tokens=length,
+        turn=turn,
     )
 
 
-def open_completion(model: Model, body: Any, request_id: str | None = None, passing: Passing = NOTHING) -> RelayRequest:
-    """A completion request of one or more prompts.
+def begin_turn(model: Model, body: Any, chat: Any, given: ContinueFrom | None, turns: Turns) -> RelayedTurn | None:
+    """The turn of vLLM's chat request ``chat``, read from ``body``; None where nothing continues.
+
+    Raises:
+        BadRequest, SchemaError: what the request carries is not of its form, or does not match.
+    """
+    if given is None and turns.policy is None:
+        return None
+    return RelayedTurn(model, body, chat.messages, given, turns)
+
+
+def open_completion(
+    model: Model,
+    body: Any,
+    request_id: str | None = None,
+    passing: Passing = NOTHING,
+    turns: Turns = NO_TURNS,
+) -> RelayRequest:
+    """A completion request of one or more prompts. A completion has no turns.
 
     Raises:
         ModelNotFound, BadRequest, SchemaError: as render does; also for an id outside the vocabulary.
@@ -120,8 +155,9 @@ def open_rendered(
     *,
     is_chat: bool,
     prompt_tokens: int | None = None,
+    turn: RelayedTurn | None = None,
 ) -> RelayRequest:
-    """A request that is rendered; ``chat``, ``echo`` and ``prompt_tokens`` are as in :class:`RelayRequest`.
+    """A request that is rendered; ``chat``, ``echo``, ``prompt_tokens`` and ``turn`` are as in :class:`RelayRequest`.
 
     Raises:
         BadRequest: an id is outside the vocabulary, or a field is set that ``passing`` does not let through.
@@ -162,6 +198,7 @@ def open_rendered(
         prompts=prompts,
         max_tokens=[prompt["sampling_params"]["max_tokens"] for prompt in prompts],
         prompt_tokens=sum(len(prompt["token_ids"]) for prompt in prompts) if prompt_tokens is None else prompt_tokens,
+        turn=turn,
     )
 
 

@@ -6,25 +6,31 @@ say; sampling parameters are made; the request for the engine is assembled.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.model import Model
 from core.render.conversation import Conversation, read_chat
 from core.render.generate_request import generate_request, parse_context
 from core.render.media import AS_ASKED, ImageHandling
-from core.render.prompt import Prompt, check_prompt, encode_conversation
+from core.render.prompt import Prompt, TurnEncoder, check_prompt, encode_conversation
 from core.render.renderer import Renderer
 from core.render.request_parser import RequestParser
 from core.render.sampling import check_beam_search, resolve_sampling
 from core.upstream.refusals import refusals
 from core.upstream.requests import validate_chat
 
+if TYPE_CHECKING:
+    from core.turns.continuation import Continuation
+
+_CONTINUE = "continue_from"
+
 
 def render_chat(
     model: Model, body: Any, request_id: str | None = None, images: ImageHandling = AS_ASKED
 ) -> dict[str, Any]:
-    """The ``GenerateRequest`` of a chat request.
+    """The ``GenerateRequest`` of a chat request, and with ``continue_from`` what became of the last turn.
 
     ``body`` is the decoded JSON of the request and stays as it is.
     ``request_id`` wins over the request's own.
@@ -32,25 +38,49 @@ def render_chat(
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
     """
-    return render_valid_chat(model, validate_chat(body), request_id, images)
+    body, turn = take_turn(model, body)
+    return render_valid_chat(model, validate_chat(body), request_id, images, turn)
+
+
+def take_turn(model: Model, body: Any) -> tuple[Any, Continuation | None]:
+    """A request's body without ``continue_from``, and what is to continue, where the request asks.
+
+    Raises:
+        BadRequest, SchemaError: the field is not of its form, or does not match.
+    """
+    if not isinstance(body, Mapping) or body.get(_CONTINUE) is None:
+        return body, None
+    from core.turns.begin import begin  # late: few requests continue, and a plain start loads nothing of it
+
+    return begin(model, body)
 
 
 def render_valid_chat(
-    model: Model, request: Any, request_id: str | None = None, images: ImageHandling = AS_ASKED
+    model: Model,
+    request: Any,
+    request_id: str | None = None,
+    images: ImageHandling = AS_ASKED,
+    turn: Continuation | None = None,
 ) -> dict[str, Any]:
     """The ``GenerateRequest`` of vLLM's ``ChatCompletionRequest``, whose own fields a parser may set.
 
     Raises:
         ModelNotFound, BadRequest: in the order in which vLLM checks.
     """
-    written, _ = render_counted_chat(model, request, request_id, images)
-    return written
+    written, _ = render_counted_chat(model, request, request_id, images, turn)
+    return written if turn is None else {**written, **turn.result.fields()}
 
 
 def render_counted_chat(
-    model: Model, request: Any, request_id: str | None = None, images: ImageHandling = AS_ASKED
+    model: Model,
+    request: Any,
+    request_id: str | None = None,
+    images: ImageHandling = AS_ASKED,
+    turn: Continuation | None = None,
 ) -> tuple[dict[str, Any], int]:
     """As :func:`render_valid_chat`; and how many tokens the prompt has, those of images among them.
+
+    ``turn`` is the last turn of the conversation, and has what became of it afterwards.
 
     Raises:
         ModelNotFound, BadRequest: in the order in which vLLM checks.
@@ -59,7 +89,7 @@ def render_counted_chat(
     check_beam_search(request)
     renderer = model.renderer
     with refusals():
-        chat = prepare_chat(renderer, request, images)
+        chat = prepare_chat(renderer, request, images, turn)
         check_prompt(chat.prompt)
         completion = request.max_completion_tokens
         requested = completion if completion is not None else request.max_tokens
@@ -87,7 +117,9 @@ class PreparedChat:
     parser: RequestParser
 
 
-def prepare_chat(renderer: Renderer, request: Any, images: ImageHandling = AS_ASKED) -> PreparedChat:
+def prepare_chat(
+    renderer: Renderer, request: Any, images: ImageHandling = AS_ASKED, turn: TurnEncoder | None = None
+) -> PreparedChat:
     """The prompt of a validated chat request, which the parser may change in place.
 
     Raises:
@@ -99,6 +131,6 @@ def prepare_chat(renderer: Renderer, request: Any, images: ImageHandling = AS_AS
         parser.adjust(None)
         prompt = encode_conversation(renderer, conversation)
     else:
-        prompt = encode_conversation(renderer, conversation, images)
+        prompt = encode_conversation(renderer, conversation, images, turn)
         parser.adjust(prompt.token_ids)
     return PreparedChat(conversation, prompt, parser)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from core.errors import BadRequest
 from core.render.conversation import Conversation
@@ -46,8 +46,21 @@ class CheckedText:
     cut: int
 
 
-def encode_conversation(renderer: Renderer, conversation: Conversation, images: ImageHandling = AS_ASKED) -> Prompt:
-    """The prompt of a conversation, the tokens of its images in it.
+class TurnEncoder(Protocol):
+    """Encodes the text of a conversation of which the last turn's ids are known (``core.turns``)."""
+
+    def encode(self, conversation: Conversation, text: str, params: Any) -> Prompt:
+        """The prompt; raises as :func:`encode_conversation` does."""
+        ...
+
+
+def encode_conversation(
+    renderer: Renderer,
+    conversation: Conversation,
+    images: ImageHandling = AS_ASKED,
+    turn: TurnEncoder | None = None,
+) -> Prompt:
+    """The prompt of a conversation, the tokens of its images in it. ``turn`` encodes text that holds no image.
 
     Harmony's ids are neither cut nor counted here: vLLM ignores truncation for
     these models, and a prompt that is too long fails when its output is sized.
@@ -66,6 +79,8 @@ def encode_conversation(renderer: Renderer, conversation: Conversation, images: 
     if token_ids is not None:
         return Prompt(token_ids)
     rendered = write_conversation(renderer, conversation)
+    if isinstance(rendered.prompt, str) and turn is not None and not rendered.images:
+        return turn.encode(conversation, rendered.prompt, params)
     if isinstance(rendered.prompt, str):
         prompt = tokenize_text(renderer, check_text(tokenizer, rendered.prompt, params), params)
     else:

@@ -12,6 +12,7 @@ from core.protocol.engine import GenerateChunk, StreamChoice
 from core.state.binding import Binding
 from core.state.call import StreamCall
 from core.state.signature import StateSigner
+from core.state.turn import CarriedTurn
 
 Chunk_co = TypeVar("Chunk_co", covariant=True)
 Chunk = TypeVar("Chunk")
@@ -56,10 +57,11 @@ def carry(
     writer: ChunkWriter[Chunk],
     signer: StateSigner | None,
     report: Report = unreported,
+    turn: CarriedTurn | None = None,
 ) -> tuple[list[Chunk], Json]:
     """Run the chunks of a call through its stream: the chunks written, and the state for the next call.
 
-    ``report`` is told what the audit found when a choice ends.
+    ``report`` is told what the audit found when a choice ends, ``turn`` sees every chunk.
 
     Raises:
         BadRequest, InvalidState: as the stream does.
@@ -69,7 +71,11 @@ def carry(
         outputs = [stream.advance(choice) for choice in chunk.choices]
         report_findings(outputs, report)
         chunks.append(writer.write(chunk, outputs))
+        if turn is not None:
+            turn.see(chunk)
     state = {**stream.save(writer.fields()), "index": binding.choice_index, "request_id": binding.request_id}
+    if turn is not None:
+        state |= turn.fields()
     if signer is not None:
         # Signed as it will be read: through the type that checks it.
         state["signature"] = signer.sign(StreamState.model_validate(state).model_dump(exclude_defaults=True))

@@ -42,6 +42,7 @@ _VALUES = {
     "engine-api-key": "bearer key that the engine wants",
     "engine-model": "the name that the engines serve the model by; default: the one that a client gives",
     "engine-timeout": "seconds that an engine may be silent",
+    "turn-cache": "megabytes in which the relay keeps last turns for clients that send back text only (0: none)",
     "sse-keep-alive-interval": "seconds after which a silent stream gets a comment (0: never)",
     "media-model-id": "what image hashes are taken with: the engine's model argument; default: MODEL_DIR as given",
 }
@@ -53,6 +54,7 @@ _WORDS = {
     "tokenizer-mode": "hf: tokenizer.json; mistral: tekken.json; auto: as vLLM chooses",
     "parser-step": "how a streamed chunk of several tokens goes through a parser: at once, or token by token",
     "content-parts": "when images go to the engine as they came, for it to read",
+    "continue-turns": "how the relay keeps sampled ids in the next prompt of a conversation",
     "audit": "what becomes of the audit of parsed answers: nothing, metrics and a log line, or a field as well",
     "one-shot-prompt": "whose prompt tells a one-shot parser where the output begins",
 }

@@ -14,14 +14,19 @@ PACKAGE = Path(derender_client.__file__).parent
 
 def test_public_names() -> None:
     assert derender_client.__all__ == [
+        "AsyncConversation",
         "AsyncDerenderClient",
+        "Break",
         "ClientError",
         "ConnectionFailed",
+        "Conversation",
         "DerenderClient",
         "Derendered",
         "ErrorAnswer",
         "RequestFailed",
+        "Sample",
         "StreamFailed",
+        "Turn",
         "UnexpectedAnswer",
     ]
     for name in derender_client.__all__:

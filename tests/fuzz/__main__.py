@@ -12,7 +12,7 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from tests.fuzz import openapi, relay, threads
+from tests.fuzz import openapi, relay, threads, turns
 from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Tally
 from tests.fuzz.generators import Generator
 from tests.golden import corpus
@@ -82,6 +82,13 @@ def main(arguments: list[str] | None = None) -> int:
     each = (options.requests - relayed) / len(chosen)
     relay.attack(models_dir, tally, relayed, options.seed, until)
     print(f"relay: {tally.requests:,} requests, {len(tally.faults)} faults", flush=True)
+    accepted = turns.attack(models_dir, tally, relayed // 4, options.seed, until)
+    print(
+        f"turns: {relayed // 4:,} requests, {len(accepted)} accepted that had to be refused",
+        *accepted[:5],
+        sep="\n    ",
+    )
+    status |= bool(accepted)
     for number, (server, cases) in enumerate(chosen):
         if time.monotonic() > until:
             print(f"time is up after {number} of {len(chosen)} configurations")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from handlers.routing import json_endpoint
-from tests.fuzz import openapi, relay, threads
+from tests.fuzz import openapi, relay, threads, turns
 from tests.fuzz.__main__ import configurations
 from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Request, Tally
 from tests.fuzz.generators import CHAT, Generator
@@ -65,6 +65,14 @@ def test_the_relay_between_hostile_clients_and_engines(models_dir: Path) -> None
     assert not described(tally)
     assert tally.growth < GROWTH_BYTES
     assert min(tally.statuses[200], tally.statuses[400], tally.statuses[502]) > 30
+
+
+def test_forged_and_mixed_turns(models_dir: Path) -> None:
+    tally = Tally()
+    wrong = turns.attack(models_dir, tally, 500, seed=1)
+    assert not described(tally)
+    assert not wrong
+    assert tally.statuses[400] > 300
 
 
 @pytest.mark.parametrize(

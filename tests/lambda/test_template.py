@@ -26,8 +26,15 @@ from infra.package.template import other_template
 
 SAM = ROOT / ".venv-sam" / "bin"
 ENVIRON = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1", "SAM_CLI_TELEMETRY": "0"}
-# What the entry decides for Lambda.
-NOT_OF_THE_TEMPLATE = {"environ", "max_response_bytes", "drain_timeout", "encode_cache_bytes"}
+# What the entry decides for Lambda, and what a server keeps between requests.
+NOT_OF_THE_TEMPLATE = {
+    "environ",
+    "max_response_bytes",
+    "drain_timeout",
+    "encode_cache_bytes",
+    "continue_turns",
+    "turn_cache",
+}
 LAYER = "arn:${AWS::Partition}:lambda:${AWS::Region}:753240598075:layer:LambdaAdapterLayer"
 
 EXPANSION = Path(__file__).with_name("expansion.py")

@@ -11,6 +11,7 @@ from core.protocol.engine import GenerateResponse, Usage
 from core.relay.chunks import chat_choice, chunk, content_chunk, role_chunk, usage_chunk, with_prompt_details
 from core.relay.request import RelayRequest
 from core.relay.request import open_chat as open_request
+from core.relay.turns import RelayedTurn
 
 __all__ = ["ChatWriter", "answer", "open_request", "writer"]
 
@@ -20,16 +21,25 @@ class ChatWriter:
 
     def __init__(self, request: RelayRequest) -> None:
         self._request = request
+        # All outputs of each choice, where its message is to carry its ids.
+        self._said: dict[int, list[ChoiceOutput]] = {}
 
     def begin(self, counts: Json | None) -> list[Json]:
         request = self._request
-        chunks = [role_chunk(request, index, counts) for index in range(request.n)]
+        told = {} if request.turn is None else request.turn.told()
+        chunks = [{**role_chunk(request, index, counts), **told} for index in range(request.n)]
         if request.echo and request.echo[0]:
             chunks += [content_chunk(request, index, request.echo[0], counts) for index in range(request.n)]
         return chunks
 
     def write(self, place: int, prompt: int, output: ChoiceOutput, counts: Json | None) -> list[Json]:
         written = chat_choice(output)
+        turn = self._request.turn
+        if turn is not None:
+            said = self._said.setdefault(place, [])
+            said.append(output)
+            if written is not None and output.finish_reason is not None:
+                carry_turn(written["delta"], turn, self._request, said)
         return [] if written is None else [chunk(self._request, [written], counts)]
 
     def end(self, counts: Json | None, reported: Usage | None, metrics: Json | None) -> list[Json]:
@@ -37,6 +47,13 @@ class ChatWriter:
 
 
 writer = ChatWriter
+
+
+def carry_turn(message: Json, turn: RelayedTurn, request: RelayRequest, said: Sequence[ChoiceOutput]) -> None:
+    """Put the ids of a complete choice on its message, or its last delta."""
+    carried = turn.answered(request.prompts[0]["token_ids"], said)
+    if carried is not None:
+        message["turn_state"] = carried
 
 
 def answer(
@@ -56,4 +73,8 @@ def answer(
         for choice in written["choices"]:
             choice["message"]["content"] = text + (choice["message"]["content"] or "")
     written["usage"] = with_prompt_details(written["usage"], reported)
-    return written
+    if request.turn is None:
+        return written
+    for choice, output in zip(written["choices"], outputs, strict=True):
+        carry_turn(choice["message"], request.turn, request, [output])
+    return {**written, **request.turn.told()}

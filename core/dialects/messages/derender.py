@@ -11,6 +11,7 @@ from core.bounds import check_count, check_prompt_ids, check_responses
 from core.choice.output import ChoiceOutput, Report, report_findings, unreported
 from core.derender.chat import read_chat
 from core.derender.chat_stream import open_chat
+from core.derender.turn import turn_states
 from core.dialects.messages.answer import message, transfers
 from core.dialects.messages.conversation import read_messages, shaping_fields
 from core.dialects.messages.errors import error_body
@@ -26,6 +27,7 @@ from core.protocol.openai import random_id
 from core.protocol.output_options import NO_REQUEST, chat_options
 from core.state.call import StreamCall, open_call
 from core.state.carried import carry
+from core.state.turn import open_turn
 
 _PLACE = "body.messages_request"
 _FAILED = "error"  # the finish reason of such an answer
@@ -97,7 +99,9 @@ def derender(model: Model, body: DerenderMessagesRequest, report: Report = unrep
     report_findings([output], report)
     prompt_tokens = body.prompt_tokens if body.prompt_tokens is not None else len(prompt_ids or ())
     usage = message_usage(prompt_tokens, len(output.source.token_ids or ()), source.usage)
-    return {**message(output, source.request_id or random_id(), name, usage), **transfers(source)}
+    written = {**message(output, source.request_id or random_id(), name, usage), **transfers(source)}
+    (states,) = turn_states(model, body, source, prompt_ids) or [{}]
+    return {**written, **states}
 
 
 def derender_stream(model: Model, body: DerenderMessagesStreamRequest, report: Report = unreported) -> Json:
@@ -116,8 +120,10 @@ def derender_stream(model: Model, body: DerenderMessagesStreamRequest, report: R
     written = _read_written(call)
     stream, _, binding = open_chat(model, call, chat)
     writer = _EventWriter(MessageEvents(binding.request_id, call.model_name, written))
-    chunks, state = carry(call, binding, stream, writer, model.signer, report)
-    return {"events": [event for events in chunks for event in events], "stream_state": state}
+    turn = open_turn(model, body, call)
+    chunks, state = carry(call, binding, stream, writer, model.signer, report, turn)
+    answer = {"events": [event for events in chunks for event in events], "stream_state": state}
+    return answer if turn is None else {**answer, **turn.answer()}
 
 
 def _require_request(model: Model) -> None:

@@ -16,18 +16,29 @@ from core.model import Model
 from core.protocol.engine import GenerateResponse, Usage
 from core.protocol.output_options import chat_options
 from core.relay.passing import NOTHING, Passing
-from core.relay.request import RelayRequest, open_rendered
+from core.relay.request import RelayRequest, begin_turn, open_rendered
+from core.relay.turns import NO_TURNS, Turns, take_relayed
 from core.render.chat import render_counted_chat
 from core.render.media import RELAYED
 
 __all__ = ["MessageWriter", "answer", "open_request", "writer"]
 
 
-def open_request(model: Model, body: Any, request_id: str | None = None, passing: Passing = NOTHING) -> RelayRequest:
+def open_request(
+    model: Model,
+    body: Any,
+    request_id: str | None = None,
+    passing: Passing = NOTHING,
+    turns: Turns = NO_TURNS,
+) -> RelayRequest:
     """A Messages request; see :class:`~core.dialects.dialect.Relaying`."""
+    body, given = take_relayed(model, body, turns)
     chat = read_messages(model, body)
+    turn = begin_turn(model, body, chat, given, turns)
     # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
-    rendered, length = render_counted_chat(model, chat.model_copy(), request_id, RELAYED)
+    rendered, length = render_counted_chat(
+        model, chat.model_copy(), request_id, RELAYED, None if turn is None else turn.continuation
+    )
     # A message always tells its usage, of which the engine knows what was cached.
     rendered["stream_options"] = {"include_usage": True}
     assert isinstance(body, Mapping)
@@ -44,6 +55,7 @@ def open_request(model: Model, body: Any, request_id: str | None = None, passing
         passing,
         is_chat=True,
         prompt_tokens=length,
+        turn=turn,
     )
 
 
@@ -53,23 +65,36 @@ class MessageWriter:
     def __init__(self, request: RelayRequest) -> None:
         self._request = request
         self._events = MessageEvents(request.response_id, request.model_name, Written())
-        self._last: ChoiceOutput | None = None
+        self._said: list[ChoiceOutput] = []
 
     def begin(self, counts: Json | None) -> list[Json]:
-        return [self._events.start(message_usage(self._request.prompt_tokens, 0))]
+        start = self._events.start(message_usage(self._request.prompt_tokens, 0))
+        if self._request.turn is not None:
+            start["message"] |= self._request.turn.told()
+        return [start]
 
     def write(self, place: int, prompt: int, output: ChoiceOutput, counts: Json | None) -> list[Json]:
-        self._last = output
+        if self._request.turn is None:
+            self._said.clear()  # only the last one tells how the message ends
+        self._said.append(output)
         return list(self._events.say(output))
 
     def end(self, counts: Json | None, reported: Usage | None, metrics: Json | None) -> list[Json]:
-        assert self._last is not None
+        assert self._said
         assert counts is not None
         usage = message_usage(self._request.prompt_tokens, counts["completion_tokens"], reported)
-        return list(self._events.finish(self._last, usage))
+        events = list(self._events.finish(self._said[-1], usage))
+        carried = _carried(self._request, self._said)
+        return [{**event, **carried} if event["type"] == "message_delta" else event for event in events]
 
 
 writer = MessageWriter
+
+
+def _carried(request: RelayRequest, said: Sequence[ChoiceOutput]) -> Json:
+    """The ids of a complete message, where the conversation continues token for token."""
+    carried = None if request.turn is None else request.turn.answered(request.prompts[0]["token_ids"], said)
+    return {} if carried is None else {"turn_state": carried}
 
 
 def answer(
@@ -83,4 +108,6 @@ def answer(
     (output,) = read_chat(request.model, response, request.options, request.chat, response.prompt_token_ids)
     report_findings([output], report)
     usage = message_usage(request.prompt_tokens, len(output.source.token_ids or ()), reported)
-    return {**message(output, request.response_id, request.model_name, usage), **transfers(response)}
+    told = {} if request.turn is None else request.turn.told()
+    written = message(output, request.response_id, request.model_name, usage)
+    return {**written, **transfers(response), **_carried(request, [output]), **told}

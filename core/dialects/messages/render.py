@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from core.dialects.messages.conversation import chat_request, read_messages
 from core.json import Json
 from core.model import Model
-from core.render.chat import prepare_chat, render_valid_chat
+from core.render.chat import prepare_chat, render_valid_chat, take_turn
 from core.render.media import AS_ASKED, ImageHandling
 from core.render.prompt import check_prompt
 from core.upstream.messages import count_type, messages_type, validate_count
@@ -19,7 +19,8 @@ from core.upstream.refusals import refusals
 
 def render(model: Model, body: Any, request_id: str | None = None, images: ImageHandling = AS_ASKED) -> Json:
     """The ``GenerateRequest`` of a Messages request; see :class:`~core.dialects.dialect.Rendering`."""
-    return render_valid_chat(model, read_messages(model, body), request_id, images)
+    body, turn = take_turn(model, body)
+    return render_valid_chat(model, read_messages(model, body), request_id, images, turn)
 
 
 def forms() -> Sequence[type[BaseModel]]:

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.xdist_group("fuzz")
 
 PLAIN = {"model": "qwen3"}
 HERMES = {"model": "qwen3", "tool_call_parser": "hermes", "enable_auto_tool_choice": True, "reasoning_parser": "qwen3"}
+# Seconds of the process's CPU time. A collector's pass over everything that the suite holds is in it; what was found took 5.
+CHEAP = 3
 PARSERS = ("hermes", "llama3_json", "deepseek_v31", "qwen3_coder", "openai", "minimax_m2")
 
 
@@ -151,7 +153,7 @@ def test_odd_content_parts_are_cheap(kind: str, part: Any, models_dir: Path) -> 
     assert answered is not None
     assert answered[0] == 400
     assert "content parts" in answered[1]["error"]["message"]
-    assert tally.slowest < 1
+    assert tally.slowest < CHEAP
 
 
 # Found by the same, at 20 microseconds and more for a few bytes each.
@@ -179,7 +181,7 @@ def test_many_odd_parts_are_cheap(field: str, value: Any, models_dir: Path) -> N
         assert answered is not None
         assert answered[0] == 400
         assert "at most 1000 are read" in answered[1]["error"]["message"]
-        assert tally.slowest < 1
+        assert tally.slowest < CHEAP
     deployment.close()
     assert not described(tally)
 
@@ -209,4 +211,4 @@ def test_many_schema_errors_are_cheap(place: str, models_dir: Path) -> None:
     # Our own lists end at their first fault; vLLM's are only counted.
     told = "too many to list" if place == "chat_request" else "1 validation error:"
     assert told in answered[1]["error"]["message"]
-    assert tally.slowest < 1
+    assert tally.slowest < CHEAP

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.bounds import check_stream_length
 from core.choice.reader import OutputReader
 from core.derender.options import CHAT_REQUEST_REQUIRED, options_of_chat, refuse_stop_strings
 from core.errors import BadRequest
 from core.model import Model
-from core.protocol.output_options import OutputOptions, chat_options
+from core.protocol.output_options import OutputOptions
 from core.state.binding import Binding, bind
 from core.state.call import StreamCall
 from core.state.carried import CarriedStream
@@ -17,6 +17,7 @@ from core.state.carried_text import open_text
 
 if TYPE_CHECKING:
     from core.parsing.chat_parser import ChatParser
+    from core.parsing.known_request import KnownRequest
 
 
 class OpenChat(NamedTuple):
@@ -27,18 +28,18 @@ class OpenChat(NamedTuple):
     binding: Binding
 
 
-def open_chat(model: Model, call: StreamCall, chat_request: Any = None) -> OpenChat:
-    """The stream of a call. ``chat_request`` is vLLM's, where the call's request is already validated.
+def open_chat(model: Model, call: StreamCall, known: KnownRequest | None = None) -> OpenChat:
+    """The stream of a call. ``known`` is its request, where it is not the call's own that is to be validated.
 
     Raises:
         BadRequest, SchemaError: in the order in which vLLM checks.
     """
     parser = model.chat_parser
-    return _plain(model, call, chat_request) if parser is None else _parsed(model, parser, call, chat_request)
+    return _plain(model, call, known) if parser is None else _parsed(model, parser, call, known)
 
 
-def _plain(model: Model, call: StreamCall, chat_request: Any) -> OpenChat:
-    options = options_of_chat(call.request) if chat_request is None else chat_options(chat_request)
+def _plain(model: Model, call: StreamCall, known: KnownRequest | None) -> OpenChat:
+    options = options_of_chat(call.request) if known is None else known.options
     refuse_stop_strings(call.request)
     binding = bind(call, model.limits, is_chat=True)
     prior = len(call.state.output_token_ids) if call.state is not None else 0
@@ -46,17 +47,17 @@ def _plain(model: Model, call: StreamCall, chat_request: Any) -> OpenChat:
     return OpenChat(open_text(OutputReader(model, options), call), options, binding)
 
 
-def _parsed(model: Model, parser: ChatParser, call: StreamCall, chat_request: Any) -> OpenChat:
+def _parsed(model: Model, parser: ChatParser, call: StreamCall, known: KnownRequest | None) -> OpenChat:
     # Late: only a deployment with a parser has vLLM's modules loaded.
+    from core.parsing.known_request import known_chat
     from core.state.carried_parsed import open_parsed, require_prompt
 
     refuse_stop_strings(call.request)
     if call.request is None:
         raise BadRequest(CHAT_REQUEST_REQUIRED)
-    if chat_request is None:
-        chat_request = parser.validate(call.request)
+    if known is None:
+        known = known_chat(parser, call.request)
     require_prompt(call)
     binding = bind(call, model.limits, is_chat=True)
-    options = chat_options(chat_request)
-    reader = OutputReader(model, options, parsed=True)
-    return OpenChat(open_parsed(model, parser, chat_request, reader, call), options, binding)
+    reader = OutputReader(model, known.options, parsed=True)
+    return OpenChat(open_parsed(model, parser, known, reader, call), known.options, binding)

@@ -9,9 +9,10 @@ plain mappings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.errors import BadRequest
+from core.kept import Kept
 from core.options import ModelOptions
 from core.parsing.budget import ParserBudget
 from core.parsing.checkpoint import CheckpointRefused, Layouts, Prototype, check_supported
@@ -30,12 +31,23 @@ from core.upstream.requests import validate_chat
 from core.upstream.tables import check_version, installed_layouts
 from core.upstream.version import vllm_version
 
+if TYPE_CHECKING:
+    from core.parsing.known_request import KnownRequest
+    from core.parsing.waiting import Waiting
+
+# What the requests and the parsers of running streams may take that are kept for their next chunks.
+_REQUEST_BYTES = 8 * 1024 * 1024
+_WAITING_BYTES = 8 * 1024 * 1024
 # Sets of tools that are offered at a time; one more, and the collection starts anew.
 _MOST_PROTOTYPES = 16
 
 
 class ChatParser:
-    """A parser class with what every use of it needs. Shared between requests; holds no request's state."""
+    """A parser class with what every use of it needs. Shared between requests.
+
+    ``requests`` are those of running streams by digest (``core.parsing.known_request``),
+    ``waiting`` their parsers (``core.parsing.waiting``): what is there saves work, and changes no answer.
+    """
 
     def __init__(
         self,
@@ -52,6 +64,8 @@ class ChatParser:
         self._options = options
         # Part of the loaded model: what it holds depends on no output, only on the tools that requests offer.
         self._prototypes: dict[str, Prototype | None] = {}
+        self.requests: Kept[bytes, KnownRequest] = Kept(_REQUEST_BYTES)
+        self.waiting: Kept[tuple[bytes, str], Waiting] = Kept(_WAITING_BYTES)
 
     def validate(self, chat_request: Mapping[str, Any]) -> Any:
         """The request as vLLM's ``ChatCompletionRequest``.

@@ -37,6 +37,10 @@ class CarriedStream(Protocol):
         """
         ...
 
+    def leave(self) -> None:
+        """The call ends after the last :meth:`save`: what the stream holds may wait for the next one."""
+        ...
+
 
 class ChunkWriter(Protocol[Chunk_co]):
     """Writes one choice's outputs as the chunks of a dialect, or as the events of one."""
@@ -76,6 +80,7 @@ def carry(
     state = {**stream.save(writer.fields()), "index": binding.choice_index, "request_id": binding.request_id}
     if turn is not None:
         state |= turn.fields()
+    stream.leave()
     if signer is not None:
         # Signed as it will be read: through the type that checks it.
         state["signature"] = signer.sign(StreamState.model_validate(state).model_dump(exclude_defaults=True))

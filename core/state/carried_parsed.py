@@ -6,21 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.bounds import check_stream_length
-from core.choice.audit import RunningAudit, expected_of
+from core.choice.audit import RunningAudit
 from core.choice.output import ChoiceOutput
 from core.choice.parsed import History, ParsedStream
 from core.choice.reader import OutputReader
 from core.errors import BadRequest, InvalidState, RequestError
 from core.json import Json, JsonValue
 from core.model import Model
+from core.parsing.budget import ParserBudget
 from core.parsing.chat_parser import ChatParser
 from core.parsing.checkpoint import CheckpointRefused, read_prompt
+from core.parsing.known_request import KnownRequest, Shaping
 from core.parsing.live import LiveStream, start_stream
+from core.parsing.waiting import keep_waiting, take_waiting
 from core.protocol.derender import VLLM_FIELDS, StreamState
 from core.protocol.engine import StreamChoice
 from core.protocol.json_text import json_bytes
 from core.state.call import StreamCall
-from core.state.checkpoint import Lengths, read_checkpoint, write_checkpoint
+from core.state.checkpoint import Lengths, Written, read_checkpoint, write_checkpoint
 from core.state.context import context_with_prompt
 from core.state.fingerprint import check_fingerprint, digest, with_slice
 from core.state.window import read_window, window_fields
@@ -45,9 +48,9 @@ def require_prompt(call: StreamCall) -> None:
 
 
 def open_parsed(
-    model: Model, parser: ChatParser, chat_request: Any, reader: OutputReader, call: StreamCall
+    model: Model, parser: ChatParser, known: KnownRequest, reader: OutputReader, call: StreamCall
 ) -> CarriedParsed:
-    """The stream as the state left it, ready for the call's chunks. ``chat_request`` is vLLM's, validated.
+    """The stream as the state left it, ready for the call's chunks; ``known`` is the call's request.
 
     Raises:
         BadRequest: the state does not add up, the stream gets longer than the context, or its replay takes too long.
@@ -55,8 +58,9 @@ def open_parsed(
     assert call.request is not None
     state = call.state or StreamState()
     _require_whole(state)
-    shaping_text = _shaping(model, parser, chat_request, call.request)
-    config = with_slice(digest(shaping_text), slice_version())
+    if known.shaping is None:
+        known.shaping = _shaping(model, parser, known.chat_request, call.request)
+    config = known.shaping.config
     budget = parser.budget()
     check_fingerprint(state.config, config)
     checkpointed = state.checkpoint is not None
@@ -67,12 +71,9 @@ def open_parsed(
     try:
         audited: JsonValue = None
         if state.checkpoint is not None:
-            # What is kept of a request between calls must stay small, whatever clients send.
-            key = config if len(shaping_text) <= MAX_KEPT_BYTES else None
-            live = LiveStream(parser, parser.processor(chat_request, key), read_window(state), reader.decode, budget)
-            lengths, audited = read_checkpoint(live, state.checkpoint, model.limits.max_model_len)
+            live, lengths, audited = _reopen(model, known, reader, state, state.checkpoint, budget)
         else:
-            live = start_stream(parser, chat_request, prompt_token_ids, reader.decode, budget)
+            live = start_stream(parser, known.chat_request, prompt_token_ids, reader.decode, budget)
             lengths = Lengths(len(prompt_token_ids or ()), len(state.output_token_ids))
         check_stream_length(call.chunks, lengths.prompt, lengths.output, model.limits)
         stream = ParsedStream(
@@ -82,7 +83,7 @@ def open_parsed(
             context=state.logprob_context_token_ids,
             call_ids=state.last_tool_call_ids,
             history=history,
-            audit=RunningAudit(expected_of(chat_request), audited) if parser.audits else None,
+            audit=RunningAudit(known.expected, audited) if parser.audits else None,
         )
         if history is not None:
             stream.replay(history)
@@ -95,7 +96,24 @@ def open_parsed(
         raise InvalidState("derender failed") from exc
     # Replay finds the same; what was told to the client counts.
     live.processor.tools_streamed = state.tools_streamed
-    return CarriedParsed(stream, call, state, config, lengths, prompt_token_ids, replays)
+    return CarriedParsed(stream, call, state, known, config, lengths, prompt_token_ids, replays)
+
+
+def _reopen(
+    model: Model, known: KnownRequest, reader: OutputReader, state: StreamState, checkpoint: str, budget: ParserBudget
+) -> tuple[LiveStream, Lengths, JsonValue]:
+    """The stream where a checkpoint was written: its parser as it waits here, or a fresh one that is restored."""
+    parser = model.chat_parser
+    assert parser is not None
+    assert known.shaping is not None
+    window = read_window(state)
+    waiting = take_waiting(parser, known.digest, checkpoint)
+    if waiting is not None:
+        live = LiveStream(parser, waiting.processor, window, reader.decode, budget)
+        return live, Lengths(waiting.prompt, waiting.output), waiting.audit
+    processor = parser.processor(known.chat_request, known.shaping.prototype)
+    live = LiveStream(parser, processor, window, reader.decode, budget)
+    return live, *read_checkpoint(live, checkpoint, model.limits.max_model_len)
 
 
 def _require_whole(state: StreamState) -> None:
@@ -117,15 +135,18 @@ def _require_whole(state: StreamState) -> None:
         )
 
 
-def _shaping(model: Model, parser: ChatParser, chat_request: Any, request: Mapping[str, Any]) -> bytes:
-    """All that shapes the output of a stream, in a fixed form."""
+def _shaping(model: Model, parser: ChatParser, chat_request: Any, request: Mapping[str, Any]) -> Shaping:
+    """All that shapes the output of a stream, by its fingerprint."""
     shaping = {
         "deployment": model.stream_config,
         "template": parser.template_kwargs(chat_request),
         "tools": request.get("tools"),
         "tool_choice": request.get("tool_choice"),
     }
-    return json_bytes(shaping, sort_keys=True)
+    text = json_bytes(shaping, sort_keys=True)
+    config = with_slice(digest(text), slice_version())
+    # What is kept of a request between calls must stay small, whatever clients send.
+    return Shaping(config, config if len(text) <= MAX_KEPT_BYTES else None)
 
 
 def _has_output(call: StreamCall, state: StreamState) -> bool:
@@ -145,6 +166,7 @@ class CarriedParsed:
         stream: ParsedStream,
         call: StreamCall,
         state: StreamState,
+        known: KnownRequest,
         config: str,
         lengths: Lengths,
         prompt_token_ids: list[int] | None,
@@ -153,10 +175,13 @@ class CarriedParsed:
         self._stream = stream
         self._call = call
         self._state = state
+        self._known = known
         self._config = config
         self._lengths = lengths
         self._prompt_token_ids = prompt_token_ids
         self._replays = replays
+        self._ended = False
+        self._written: Written | None = None
         # Asked only of a checkpointed state, where an empty context means that there were none so far.
         self._logprobs_seen = bool(state.logprob_context_token_ids) and state.checkpoint is not None
 
@@ -169,6 +194,7 @@ class CarriedParsed:
             # A parser fed with a client's state and a model's output may raise anything.
             raise InvalidState("derender failed") from exc
         self._logprobs_seen = self._logprobs_seen or choice.logprobs is not None
+        self._ended = self._ended or output.finish_reason is not None
         self._lengths = Lengths(self._lengths.prompt, self._lengths.output + len(choice.token_ids or ()))
         return output
 
@@ -213,7 +239,7 @@ class CarriedParsed:
         if self._replays:
             return None
         try:
-            return write_checkpoint(self._stream.live, self._lengths, self._audited())
+            self._written = write_checkpoint(self._stream.live, self._lengths, self._audited())
         except CheckpointRefused as exc:
             if self._state.checkpoint is None:
                 return None
@@ -221,3 +247,10 @@ class CarriedParsed:
         except Exception as exc:
             # Each value of a state fits its kind; together they may still be what no parser ever holds.
             raise InvalidState("derender failed") from exc
+        return self._written.text
+
+    def leave(self) -> None:
+        if self._written is not None and not self._ended:
+            text, audited, moment = self._written
+            moment.settle()
+            keep_waiting(self._stream.live, self._known.digest, text, *self._lengths, audited)

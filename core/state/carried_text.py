@@ -48,3 +48,6 @@ class CarriedText:
         if self._call.packed_context is not None:
             fields["context"] = self._call.packed_context
         return fields
+
+    def leave(self) -> None:
+        pass

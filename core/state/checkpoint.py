@@ -6,30 +6,38 @@ that a stream stays within the context length without carrying its ids.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from core.json import JsonValue
-from core.parsing.checkpoint import InvalidCheckpoint, Limits, pack, restore, snapshot, unpack
+from core.parsing.checkpoint import InvalidCheckpoint, Limits, Moment, moment, pack, restore, unpack
 from core.parsing.live import LiveStream
 
 _MAX_LENGTH = 2**32
 
 
-@dataclass(frozen=True)
-class Lengths:
+class Lengths(NamedTuple):
     """Tokens of the prompt, and of the output so far."""
 
     prompt: int
     output: int
 
 
-def write_checkpoint(live: LiveStream, lengths: Lengths, audit: JsonValue) -> str:
+class Written(NamedTuple):
+    """A checkpoint as text; what was saved of the audit; the parser's :class:`~core.parsing.checkpoint.Moment`."""
+
+    text: str
+    audit: JsonValue
+    moment: Moment
+
+
+def write_checkpoint(live: LiveStream, lengths: Lengths, audit: JsonValue) -> Written:
     """The text of a live stream between two chunks, and of its audit. Changes nothing.
 
     Raises:
         CheckpointRefused: this parser cannot be carried; the caller replays.
     """
-    return pack([lengths.prompt, lengths.output, audit, snapshot(live.processor, live.parser.layouts)])
+    now = moment(live.processor, live.parser.layouts)
+    return Written(pack([lengths.prompt, lengths.output, audit, now.data]), audit, now)
 
 
 def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> tuple[Lengths, JsonValue]:

@@ -243,13 +243,14 @@ class FastTokenizer(NamedTokens):
     def _ids_of(self) -> Callable[[str], list[int]]:
         """The ids of a text without special tokens around it."""
         # Late: a function that only decodes does without.
-        from core.tokenizer.segments import SegmentCache, SegmentEncoder
+        from core.kept import Kept
+        from core.tokenizer.segments import SegmentEncoder
         from core.tokenizer.splitting import splitting_of
 
         splitting = splitting_of(self.backend_tokenizer) if self._cache_bytes else None
         if splitting is None:
             return lambda text: self._encode_all((text,))[0]
-        return SegmentEncoder(splitting, self._encode_all, SegmentCache(self._cache_bytes)).ids
+        return SegmentEncoder(splitting, self._encode_all, Kept(self._cache_bytes)).ids
 
     def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         # Offsets are a fifth of an encode; only the batch form can do without.

@@ -7,69 +7,29 @@ word by word. A stretch's ids depend on its text alone
 
 from __future__ import annotations
 
-import threading
 from array import array
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from sys import getsizeof
 
+from core.kept import Kept
 from core.tokenizer.splitting import Splitting
 
 # What an entry costs beside its text and ids: its place in the table and the order.
-_ENTRY_BYTES = 200
+_ENTRY_BYTES = 250
 
 EncodeAll = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 """The ids of each of some texts, special tokens around them left out."""
-
-
-class SegmentCache:
-    """The ids of texts, the last used ones within ``max_bytes``. May be used by several threads."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._kept: OrderedDict[str, array[int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    @property
-    def size(self) -> int:
-        """Bytes that are taken, counted from above."""
-        return self._bytes
-
-    def get(self, text: str) -> Sequence[int] | None:
-        """The ids of a text, None when they are not known."""
-        with self._lock:
-            found = self._kept.get(text)
-            if found is not None:
-                self._kept.move_to_end(text)
-            return found
-
-    def put(self, text: str, ids: Sequence[int]) -> None:
-        """Keep the ids of a text, at the cost of those that were not used for longest."""
-        packed = array("I", ids)
-        cost = _cost(text, packed)
-        if cost > self._max_bytes:
-            return
-        with self._lock:
-            if text in self._kept:
-                return
-            self._kept[text] = packed
-            self._bytes += cost
-            while self._bytes > self._max_bytes:
-                self._bytes -= _cost(*self._kept.popitem(last=False))
-
-
-def _cost(text: str, ids: array[int]) -> int:
-    return getsizeof(text) + getsizeof(ids) + _ENTRY_BYTES
+Segments = Kept[str, "array[int]"]
+"""Stretches of text with their ids."""
 
 
 class SegmentEncoder:
     """Encodes texts stretch by stretch; stretches that are known are not encoded."""
 
-    def __init__(self, splitting: Splitting, encode: EncodeAll, cache: SegmentCache) -> None:
+    def __init__(self, splitting: Splitting, encode: EncodeAll, kept: Segments) -> None:
         self._splitting = splitting
         self._encode = encode
-        self._cache = cache
+        self._kept = kept
 
     def ids(self, text: str) -> list[int]:
         """The ids of a text, as the tokenizer gives them for all of it."""
@@ -78,7 +38,7 @@ class SegmentEncoder:
         missing: dict[str, None] = {}
         for part in parts:
             if isinstance(part, str) and part not in known:
-                found = self._cache.get(part)
+                found = self._kept.get(part)
                 if found is None:
                     missing[part] = None
                 else:
@@ -86,7 +46,8 @@ class SegmentEncoder:
         if missing:
             for part, ids in zip(missing, self._encode(list(missing)), strict=True):
                 known[part] = ids
-                self._cache.put(part, ids)
+                packed = array("I", ids)
+                self._kept.put(part, packed, getsizeof(part) + getsizeof(packed) + _ENTRY_BYTES)
         joined: list[int] = []
         for part in parts:
             if isinstance(part, str):

@@ -20,6 +20,10 @@ def snapshot(processor: Any) -> Plain:
     return checkpoint.snapshot(processor, LAYOUTS)
 
 
+def moment(processor: Any) -> checkpoint.Moment:
+    return checkpoint.moment(processor, LAYOUTS)
+
+
 def restore(processor: Any, data: Plain) -> None:
     checkpoint.restore(processor, data, LAYOUTS)
 

@@ -1,4 +1,4 @@
-"""Running one stream in the three ways that must agree: uninterrupted, from checkpoint to checkpoint, replayed."""
+"""Running one stream in the ways that must agree: uninterrupted, from checkpoint to checkpoint, waiting, replayed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.parsing.checkpoint import Limits, pack, unpack
-from tests.checkpoint.carrying import restore, snapshot
+from tests.checkpoint.carrying import moment, restore, snapshot
 from tests.checkpoint.streams import Chunk, Setup
 
 LIMITS = Limits()
@@ -23,6 +23,11 @@ def step(processor: Any, chunk: Chunk, prompt: list[int] | None) -> str:
         return f"{type(exc).__name__}: {exc}"
     shown = None if delta is None else delta.model_dump(exclude_unset=True)
     return _RANDOM_ID.sub("ID", repr((shown, finish_reason, processor.tools_streamed)))
+
+
+def without_ids(checkpoint: str) -> str:
+    """What a checkpoint holds, comparable between runs."""
+    return _RANDOM_ID.sub("ID", repr(unpack(checkpoint, LIMITS)))
 
 
 def uninterrupted(setup: Setup, stream: Sequence[Chunk], prompt: list[int]) -> list[str]:
@@ -47,6 +52,21 @@ def checkpointed(setup: Setup, stream: Sequence[Chunk], prompt: list[int]) -> tu
         if answers[-1].partition(":")[0].endswith("Error"):
             break
         checkpoints.append(pack(snapshot(processor)))
+    return answers, checkpoints
+
+
+def waited(setup: Setup, stream: Sequence[Chunk], prompt: list[int]) -> tuple[list[str], list[str]]:
+    """As :func:`checkpointed`, by one processor that waits between the chunks, settled to its checkpoint."""
+    processor = setup.processor()
+    answers: list[str] = []
+    checkpoints: list[str] = []
+    for chunk in stream:
+        answers.append(step(processor, chunk, None if checkpoints else prompt))
+        if answers[-1].partition(":")[0].endswith("Error"):
+            break
+        now = moment(processor)
+        checkpoints.append(pack(now.data))
+        now.settle()
     return answers, checkpoints
 
 

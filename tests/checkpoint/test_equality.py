@@ -10,7 +10,7 @@ import pytest
 from core.parsing.checkpoint import CheckpointRefused, pack, unpack
 from tests.checkpoint import formats
 from tests.checkpoint.carrying import check_supported, restore, snapshot
-from tests.checkpoint.equality import LIMITS, checkpointed, replayed, uninterrupted
+from tests.checkpoint.equality import LIMITS, checkpointed, replayed, uninterrupted, waited, without_ids
 from tests.checkpoint.setups import PAIRS, TOOL_PARSERS, WITHOUT_PACKAGE, Deployments, Pair, is_harmony
 from tests.checkpoint.streams import CALLS, chunks
 
@@ -28,6 +28,19 @@ def test_same_answers_as_an_uninterrupted_stream(
         setup, stream, prompt = deployments.stream(pair, rng, mutated=bool(seed % 2))
         answers, _ = checkpointed(setup, stream, prompt)
         assert answers == uninterrupted(setup, stream, prompt), f"seed {seed}"
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_parser_that_waits_is_where_a_restored_one_is(
+    deployments: Deployments, pair: Pair, runs: Callable[[int], int]
+) -> None:
+    for seed in seeds(pair, runs(4)):
+        rng = random.Random(seed + 2)
+        setup, stream, prompt = deployments.stream(pair, rng, mutated=bool(seed % 2))
+        answers, checkpoints = waited(setup, stream, prompt)
+        expected, restored = checkpointed(setup, stream, prompt)
+        assert answers == expected, f"seed {seed}"
+        assert [without_ids(text) for text in checkpoints] == [without_ids(text) for text in restored], f"seed {seed}"
 
 
 @pytest.mark.parametrize("pair", PAIRS)

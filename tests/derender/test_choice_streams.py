@@ -18,9 +18,10 @@ from core.derender.stream import derender_chat_stream, derender_completion_strea
 from core.json import Json
 from core.model import Model, load_model
 from core.options import ModelOptions
+from core.parsing.known_request import known_chat
 from core.protocol.derender import DerenderChatStreamRequest, DerenderCompletionStreamRequest
 from core.protocol.engine import Choice, GenerateChunk, StreamChoice
-from core.protocol.output_options import NO_REQUEST, chat_options
+from core.protocol.output_options import NO_REQUEST
 from core.state.binding import bind
 from core.state.call import open_call
 from core.state.carried import CarriedStream
@@ -52,9 +53,9 @@ def opened(model: Model, body: DerenderChatStreamRequest) -> CarriedStream:
     parser = model.chat_parser
     if parser is None:
         return open_text(OutputReader(model, NO_REQUEST), call)
-    request = parser.validate(REQUEST)
-    reader = OutputReader(model, chat_options(request), parsed=True)
-    return open_parsed(model, parser, request, reader, call)
+    known = known_chat(parser, REQUEST)
+    reader = OutputReader(model, known.options, parsed=True)
+    return open_parsed(model, parser, known, reader, call)
 
 
 @pytest.mark.parametrize(

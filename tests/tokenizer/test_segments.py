@@ -18,8 +18,9 @@ from tokenizers import Tokenizer as RustTokenizer
 
 from benchmarks.harness.encode_corpus import corpus
 from core.bundle.folder import FolderFiles
+from core.kept import Kept
 from core.tokenizer import FastTokenizer, Tokenizer, load_tokenizer
-from core.tokenizer.segments import SegmentCache, SegmentEncoder
+from core.tokenizer.segments import SegmentEncoder
 from core.tokenizer.splitting import longest_of, splitting_of
 from tests.support.models import FAMILIES
 
@@ -85,7 +86,7 @@ def test_what_was_encoded_is_not_encoded_again(models_dir: Path, family: str) ->
 
     splitting = splitting_of(backend)
     assert splitting is not None
-    encoder = SegmentEncoder(splitting, encode, SegmentCache(LARGE))
+    encoder = SegmentEncoder(splitting, encode, Kept(LARGE))
     mark = next(
         token.content for token in backend.get_added_tokens_decoder().values() if token.special and not token.normalized
     )
@@ -138,20 +139,6 @@ def test_added_tokens_of_every_kind_give_the_ids_of_the_package(models_dir: Path
     for _ in range(2_000):
         text = "".join(chance.choices(parts, k=chance.randrange(9)))
         assert ours.encode(text) == backend.encode(text).ids, text
-
-
-def test_the_cache_stays_within_its_bytes_and_keeps_what_is_used() -> None:
-    cache = SegmentCache(10_000)
-    cache.put("kept", [1, 2, 3])
-    for number in range(500):
-        cache.put(f"text {number}", list(range(number % 50)))
-        assert cache.size <= 10_000
-        assert list(cache.get("kept") or ()) == [1, 2, 3]
-    assert cache.get("text 0") is None
-    assert list(cache.get("text 499") or ()) == list(range(49))
-    cache.put("too long " * 5_000, [1])
-    assert cache.get("too long " * 5_000) is None
-    assert cache.size <= 10_000
 
 
 def test_threads_may_share_a_cache(cached: Callable[[str, int], FastTokenizer]) -> None:

@@ -20,6 +20,7 @@ from core.dialects.messages.usage import message_usage
 from core.errors import BadRequest, InvalidState, RequestError
 from core.json import Json
 from core.model import Model
+from core.parsing.known_request import KnownRequest, known_request
 from core.protocol.derender import OneShotBody, StreamBody
 from core.protocol.engine import GenerateChunk, GenerateResponse
 from core.protocol.lists import PromptIds
@@ -110,20 +111,27 @@ def derender_stream(model: Model, body: DerenderMessagesStreamRequest, report: R
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order of the chat endpoint.
     """
-    chat, request = None, None
+    known, request = None, None
     if body.messages_request is not None:
-        chat = read_messages(model, body.messages_request, _PLACE)
-        request = shaping_fields(chat, whole=body.carry_context)
+        known = _known(model, body.messages_request)
+        request = shaping_fields(known.chat_request, whole=body.carry_context)
     call = open_call(model, body, request, is_chat=True)
     if call.request is None:
         _require_request(model)
     written = _read_written(call)
-    stream, _, binding = open_chat(model, call, chat)
+    stream, _, binding = open_chat(model, call, known)
     writer = _EventWriter(MessageEvents(binding.request_id, call.model_name, written))
     turn = open_turn(model, body, call)
     chunks, state = carry(call, binding, stream, writer, model.signer, report, turn)
     answer = {"events": [event for events in chunks for event in events], "stream_state": state}
     return answer if turn is None else {**answer, **turn.answer()}
+
+
+def _known(model: Model, request: Json) -> KnownRequest:
+    """The request of a stream, validated where it is not known from the chunk before."""
+    if model.chat_parser is None:
+        return KnownRequest(read_messages(model, request, _PLACE), b"")
+    return known_request(model.chat_parser, "messages", request, lambda: read_messages(model, request, _PLACE))
 
 
 def _require_request(model: Model) -> None:

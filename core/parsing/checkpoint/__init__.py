@@ -21,17 +21,19 @@ from core.parsing.checkpoint.fresh import Prototype
 from core.parsing.checkpoint.layout import Layouts
 from core.parsing.checkpoint.packing import Limits, pack, unpack
 from core.parsing.checkpoint.part import Table
-from core.parsing.checkpoint.state import Plain, check_supported, read_prompt, restore, snapshot
+from core.parsing.checkpoint.state import Moment, Plain, check_supported, moment, read_prompt, restore, snapshot
 
 __all__ = [
     "CheckpointRefused",
     "InvalidCheckpoint",
     "Layouts",
     "Limits",
+    "Moment",
     "Plain",
     "Prototype",
     "Table",
     "check_supported",
+    "moment",
     "pack",
     "read_prompt",
     "restore",

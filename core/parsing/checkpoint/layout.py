@@ -167,6 +167,19 @@ def save(tree: Tree, request: Any, changes: Mapping[int, Mapping[str, Any]]) -> 
     return saved
 
 
+def apply(tree: Tree, changes: Changes) -> None:
+    """Set a live tree to what was saved in the place of real values, as loading it into a fresh one would."""
+    for part, layout in tree:
+        changed = changes.get(id(part))
+        if changed:
+            for name, kind in zip(layout.names, layout.kinds, strict=True):
+                if name in changed:
+                    setattr(part, name, kind.load(kind.save(changed[name])))
+    root, layout = tree[0]
+    if layout.after is not None:
+        layout.after(root)
+
+
 def load(layouts: Layouts, root: Any, request: Any, saved: list[JsonValue]) -> None:
     """Set a fresh tree to a saved state.
 

@@ -43,10 +43,7 @@ def share(data: JsonValue) -> JsonValue:
     ]
     if not parts:
         return [data]
-    data = _copy(data)
-    for path, *_ in parts:
-        _at(data, path[:-1])[path[-1]] = ""
-    return [data, base_path, parts]
+    return [_emptied(data, [path for path, *_ in parts]), base_path, parts]
 
 
 def unshare(shared: JsonValue, max_length: int) -> list[JsonValue]:
@@ -161,12 +158,25 @@ def _unescaped(written: str) -> str:
     return text
 
 
-def _copy(value: JsonValue) -> JsonValue:
-    if type(value) is list:
-        return [_copy(item) for item in value]
-    if type(value) is dict:
-        return {key: _copy(item) for key, item in value.items()}
-    return value
+def _emptied(data: JsonValue, paths: list[list[Any]]) -> JsonValue:
+    """``data`` with an empty text at each path. Only what leads there is copied."""
+    copies: dict[int, JsonValue] = {}
+
+    def copied(value: JsonValue) -> JsonValue:
+        copy = copies.get(id(value))
+        if copy is None:
+            copy = copies[id(value)] = value.copy()
+            copies[id(copy)] = copy
+        return copy
+
+    root = copied(data)
+    for path in paths:
+        value = root
+        for key in path[:-1]:
+            value[key] = copied(value[key])
+            value = value[key]
+        value[path[-1]] = ""
+    return root
 
 
 def _at(value: JsonValue, path: JsonValue) -> JsonValue:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from core.json import JsonValue
 from core.parsing.checkpoint.errors import CheckpointRefused, InvalidCheckpoint
-from core.parsing.checkpoint.layout import Layout, Layouts, changes_of, load, save
+from core.parsing.checkpoint.layout import Layout, Layouts, apply, changes_of, load, save
 
 Plain: TypeAlias = list[JsonValue]
 """A snapshot: JSON values only."""
@@ -41,14 +41,34 @@ def snapshot(processor: Any, layouts: Layouts) -> Plain:
     Raises:
         CheckpointRefused: the parser cannot be carried (see :func:`check_supported`), or holds something unknown.
     """
+    return moment(processor, layouts).data
+
+
+class Moment(NamedTuple):
+    """A snapshot, and how a parser that is kept itself comes to hold no more than it."""
+
+    data: Plain
+    settle: Callable[[], None]
+
+
+def moment(processor: Any, layouts: Layouts) -> Moment:
+    """As :func:`snapshot`. ``settle`` brings the live parser to where a restored one would be.
+
+    What a snapshot leaves out would grow in a parser that lives on, and with it the cost of its steps.
+
+    Raises:
+        CheckpointRefused: as :func:`snapshot` does.
+    """
     request = processor.request
     tree = list(layouts.walk(processor.parser))
     _check(tree)
     try:
-        saved = save(tree, request, changes_of(tree, request, layouts))
+        changes = changes_of(tree, request, layouts)
+        saved = save(tree, request, changes)
     except RecursionError as exc:
         raise CheckpointRefused("the parser holds data that is nested too deeply") from exc
-    return [VERSION, int(processor.num_output_tokens > 0), int(processor.tools_streamed), *saved]
+    data = [VERSION, int(processor.num_output_tokens > 0), int(processor.tools_streamed), *saved]
+    return Moment(data, lambda: apply(tree, changes))
 
 
 def restore(processor: Any, data: Plain, layouts: Layouts) -> None:

@@ -1,0 +1,81 @@
+"""The request of a stream, read once: its chunks come with the same one over and over.
+
+Validating a request takes longer than most chunks do. What follows from a
+request alone is kept under its digest; a request that differs in anything has
+another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from core.choice.audit import Expected, expected_of
+from core.json import JsonValue
+from core.kept import sum_of
+from core.protocol.output_options import OutputOptions, chat_options
+
+if TYPE_CHECKING:
+    from core.parsing.chat_parser import ChatParser
+
+
+class Shaping(NamedTuple):
+    """What of a request shapes its output, by name.
+
+    ``config`` is the fingerprint in a state; ``prototype`` names the parser to
+    copy, None where the tools are too large for one to be kept.
+    """
+
+    config: str
+    prototype: str | None
+
+
+class KnownRequest:
+    """A validated request, and what is read of it, each part when it is first wanted. Calls share it.
+
+    Parameters
+    ----------
+    chat_request:
+        vLLM's ``ChatCompletionRequest``.
+    digest:
+        What stands for it among the requests that a deployment keeps.
+    """
+
+    def __init__(self, chat_request: Any, digest: bytes) -> None:
+        self.chat_request = chat_request
+        self.digest = digest
+        self.shaping: Shaping | None = None
+
+    @cached_property
+    def options(self) -> OutputOptions:
+        """What it says about its output."""
+        return chat_options(self.chat_request)
+
+    @cached_property
+    def expected(self) -> Expected:
+        """What the audit expects of its output."""
+        return expected_of(self.chat_request)
+
+
+def known_request(parser: ChatParser, dialect: str, request: JsonValue, validate: Callable[[], Any]) -> KnownRequest:
+    """A request of a dialect; ``validate`` makes vLLM's ``ChatCompletionRequest`` of it, where it is not known yet.
+
+    Raises:
+        SchemaError, BadRequest: as ``validate`` does.
+    """
+    digest, cost = sum_of([dialect, request])
+    known = parser.requests.get(digest)
+    if known is None:
+        known = KnownRequest(validate(), digest)
+        parser.requests.put(digest, known, cost)
+    return known
+
+
+def known_chat(parser: ChatParser, request: Mapping[str, Any]) -> KnownRequest:
+    """A chat request.
+
+    Raises:
+        SchemaError, BadRequest: as vLLM would.
+    """
+    return known_request(parser, "chat", request, lambda: parser.validate(request))

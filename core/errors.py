@@ -8,12 +8,15 @@
         ├── SchemaError           400, "Bad Request": the body is not of the documented form
         ├── Unauthorized          401, "AuthenticationError": no key of the service
         ├── ModelNotFound         404, "NotFoundError"
+        ├── TooSlow               408: the body did not come in time
         ├── Unprocessable         422, "UnprocessableEntityError": names a file that cannot be had
         ├── NotImplementedHere    501, "NotImplementedError"
         ├── ServerRefusal         500, "InternalServerError": refused on purpose where vLLM answers with a 500
         ├── PayloadTooLarge       413
         ├── Unavailable           503: the model is not there (yet)
-        └── InternalFault         500: a fault of ours, of which the answer says nothing
+        ├── Overloaded            503: as much is waiting as may
+        ├── InternalFault         500: a fault of ours, of which the answer says nothing
+        └── LongWork              no answer: a server does such work elsewhere
 
 The statuses and type names are those of vLLM 0.33.0's ``ErrorResponse``
 (recorded in ``tests/golden``). Core raises; only ``handlers`` turns an error
@@ -36,20 +39,33 @@ class ConfigurationError(DerenderError):
 class RequestError(DerenderError):
     """An error that is answered to the client.
 
-    ``param`` names the field at fault, dotted, or is None.
+    ``param`` names the field at fault, dotted, or is None. ``retry_after`` is
+    in how many seconds another try is worth it, None where it is not.
     """
 
     status: ClassVar[int] = 400
     type: ClassVar[str] = "BadRequestError"
+    retry_after: int | None = None
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Some classes take other arguments than the base: what was raised is copied as it is.
+        return _copied, (type(self), self.args, self.__dict__)
+
     def body(self) -> dict[str, Any]:
         """The response body in vLLM's error shape."""
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.status}}
+
+
+def _copied(kind: type[RequestError], args: tuple[Any, ...], fields: dict[str, Any]) -> RequestError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
 
 
 class BadRequest(RequestError):
@@ -123,6 +139,31 @@ class Unavailable(RequestError):
     def __init__(self, message: str, param: str | None = None, *, reason: str = "") -> None:
         super().__init__(message, param)
         self.reason = reason
+
+
+class TooSlow(RequestError):
+    """The request did not come in the time that it may take."""
+
+    status: ClassVar[int] = 408
+    type: ClassVar[str] = "RequestTimeoutError"
+
+
+class Overloaded(RequestError):
+    """As much is at work, or waits, as may: a later call may be answered."""
+
+    status: ClassVar[int] = 503
+    type: ClassVar[str] = "ServiceUnavailableError"
+    retry_after = 1
+
+
+class LongWork(RequestError):
+    """The work on the request may be long, and only short work was asked for (``ModelOptions.short``).
+
+    It never reaches a client: who asks for short work does the other elsewhere.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the work on this request may be long")
 
 
 class ShuttingDown(RequestError):

@@ -86,6 +86,13 @@ class Model:
             self.config, self.options, view, self.tokenizer, self.limits, self.chat_parser, self.images
         )
 
+    @cached_property
+    def short(self) -> Model:
+        """The same model, for work that is surely short: what may take longer raises ``LongWork``."""
+        options = replace(self.options, short=True)
+        parser = None if self.chat_parser is None else self.chat_parser.with_options(options)
+        return replace(self, options=options, chat_parser=parser)
+
     def resolve_name(self, requested: str | None) -> str:
         """The model name for a response.
 

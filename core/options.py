@@ -8,7 +8,8 @@ from typing import Any
 
 CONTENT_FORMATS = ("auto", "string", "openai")
 
-
+# What short work reads at most: of a body, of what a state expands to. A few milliseconds, on any endpoint.
+SHORT_BYTES = 32 * 1024
 # What a deployment of the relay may let through to the engine, by the names of the client's fields.
 PASSABLE = ("kv_transfer_params", "ec_transfer_params", "priority", "cache_salt", "vllm_xargs")
 
@@ -30,6 +31,8 @@ class ModelOptions:
     output begins: "response" for those in the engine's answer only, as vLLM
     does it, "request" for those of the derender request where the answer has
     none (vLLM's issue 53284).
+    With ``short`` only work that is surely short is done; what may take longer
+    raises ``LongWork``.
     ``audit`` says what becomes of the findings about parsed answers: "off"
     for no audit, "metrics" to count them, "response" to show them as well.
     ``encode_cache_bytes`` bounds the texts that are kept with their ids, so as
@@ -59,3 +62,4 @@ class ModelOptions:
     parser_budget: float = 10.0
     audit: str = "metrics"
     encode_cache_bytes: int = 16 * 1024 * 1024
+    short: bool = False

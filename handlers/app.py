@@ -37,6 +37,9 @@ from handlers.web import FastAPI
 FUNCTION = "derender"
 
 
+Handler = Callable[[Route, ModelLoader], Callable[[Request], Awaitable[Response]]]
+
+
 class _Application(FastAPI):
     def __init__(self, routers: Sequence[Router]) -> None:
         super().__init__(
@@ -50,8 +53,11 @@ class _Application(FastAPI):
         return openapi_document(self, self._post_routes)
 
 
-def create_app(settings: Settings, *routers: Router) -> FastAPI:
+def create_app(settings: Settings, *routers: Router, handler: Handler | None = None) -> FastAPI:
     """The application of one deployment, with the model loaded, that serves ``routers``.
+
+    ``handler`` gives what answers the requests of a route, where that is more
+    than calling its endpoint.
 
     Raises:
         ConfigurationError: the settings or the model cannot work.
@@ -69,12 +75,13 @@ def create_app(settings: Settings, *routers: Router) -> FastAPI:
     app.state.loader = loader
     app.state.settings = settings
     app.state.drain = Drain()
+    app.state.elsewhere = None
     shapes: dict[str, ErrorShape] = {}
     for router in routers:
         for route in router.routes:
             if route.path in shapes:
                 continue  # two routers may share a route
-            handle = _handler(route, loader, settings.max_body_bytes)
+            handle = handler(route, loader) if handler else _handler(route, loader, settings.max_body_bytes)
             answer = _guarded(handle, route.path, log, route.errors, function)
             _add(app, "POST", route.path, route.name, answer)
             shapes[route.path] = route.errors
@@ -155,6 +162,8 @@ def _guarded(
 def _add_service_routes(app: FastAPI, loader: ModelLoader) -> None:
     async def health(request: Request) -> Response:
         loader.get()
+        if app.state.elsewhere is not None:
+            app.state.elsewhere.check()
         return Response(status_code=200)
 
     async def models(request: Request) -> Response:

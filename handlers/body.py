@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from starlette.requests import ClientDisconnect, Request
@@ -18,9 +19,19 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
     """The JSON text of a request, decompressed.
 
     Raises:
+        RequestError: as :func:`receive_body` and :func:`unpack_body` do.
+    """
+    return unpack_body(await receive_body(request, max_bytes), request.headers, max_bytes)
+
+
+async def receive_body(request: Request, max_bytes: int, took: Callable[[int], None] = lambda size: None) -> bytes:
+    """The body of a request as it came; ``took`` is told of every part, in bytes.
+
+    Raises:
         SchemaError: the media type is not JSON.
-        PayloadTooLarge: the body, or what it expands to, is larger than ``max_bytes``.
-        BadRequest: it is compressed in a way that is not understood, or damaged.
+        PayloadTooLarge: it is larger than ``max_bytes``.
+        BadRequest: the client did not send all of it.
+        RequestError: what ``took`` raises.
     """
     if request.headers.get("content-type", "").lower().split(";", 1)[0].strip() != "application/json":
         raise SchemaError(_WRONG_TYPE)
@@ -32,13 +43,23 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
     try:
         async for part in request.stream():
             size += len(part)
+            took(len(part))
             if size > max_bytes:
                 raise _too_large(max_bytes)
             parts.append(part)
     except ClientDisconnect:
         raise BadRequest("the client went away before the body was complete") from None
-    body = parts[0] if len(parts) == 1 else b"".join(parts)
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def unpack_body(body: bytes, headers: Mapping[str, str], max_bytes: int) -> bytes:
+    """The JSON text in a body.
+
+    Raises:
+        PayloadTooLarge: it expands to more than ``max_bytes``.
+        BadRequest: it is compressed in a way that is not understood, damaged, or no JSON that can be answered.
+    """
+    encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("gzip", "x-gzip"):
         body = _gunzip(body, max_bytes)
     elif encoding not in ("identity", ""):

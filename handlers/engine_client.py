@@ -23,6 +23,7 @@ from core.protocol.engine import GenerateChunk, GenerateResponse
 from core.protocol.json_text import json_bytes
 from core.relay.engine_events import EventReader, read_chunk, read_error, read_response
 from core.relay.errors import EngineError, EngineFailed, EngineTimeout, EngineUnavailable
+from handlers.free_time import Pulse, Silence
 from handlers.logs import write_line
 
 GENERATE = "/inference/v1/generate"
@@ -55,6 +56,7 @@ class EngineClient:
         self._urls = [url.rstrip("/") for url in urls]
         self._model = model
         self._timeout = timeout
+        self._pulse = Pulse()
         self._set_aside: dict[str, float] = {}
         headers = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "derender"}
         if api_key:
@@ -78,8 +80,9 @@ class EngineClient:
         """Close what is open."""
         await self._http.aclose()
 
-    def _named(self, request: dict[str, Any]) -> dict[str, Any]:
-        return request if self._model is None else {**request, "model": self._model}
+    def _call(self, url: str, request: dict[str, Any], aborts: Aborts) -> _Call:
+        named = request if self._model is None else {**request, "model": self._model}
+        return _Call(self._http, url, named, self._timeout, self._pulse, aborts)
 
     async def stream(self, request: dict[str, Any]) -> AsyncGenerator[list[GenerateChunk], None]:
         """The chunks of one streamed answer, in batches as the network brings them.
@@ -92,25 +95,24 @@ class EngineClient:
         """
         failure: RequestError = EngineUnavailable("no engine is configured")
         aborts: Aborts = set()
-        try:
-            for url in self._candidates():
-                begun = False
-                try:
-                    async with aclosing(
-                        _Call(self._http, url, self._named(request), self._timeout, aborts).chunks()
-                    ) as batches:
-                        async for batch in batches:
-                            begun = True
-                            yield batch
-                    return
-                except EngineError as exc:
-                    if begun:
-                        raise
-                    failure = exc
-                    self._note_failure(url, exc)
-            raise failure
-        finally:
-            await _settled(aborts)
+        with self._pulse:
+            try:
+                for url in self._candidates():
+                    begun = False
+                    try:
+                        async with aclosing(self._call(url, request, aborts).chunks()) as batches:
+                            async for batch in batches:
+                                begun = True
+                                yield batch
+                        return
+                    except EngineError as exc:
+                        if begun:
+                            raise
+                        failure = exc
+                        self._note_failure(url, exc)
+                raise failure
+            finally:
+                await _settled(aborts)
 
     async def whole(self, request: dict[str, Any]) -> GenerateResponse:
         """One answer in one piece.
@@ -120,16 +122,17 @@ class EngineClient:
         """
         failure: RequestError = EngineUnavailable("no engine is configured")
         aborts: Aborts = set()
-        try:
-            for url in self._candidates():
-                try:
-                    return await _Call(self._http, url, self._named(request), self._timeout, aborts).response()
-                except EngineError as exc:
-                    failure = exc
-                    self._note_failure(url, exc)
-            raise failure
-        finally:
-            await _settled(aborts)
+        with self._pulse:
+            try:
+                for url in self._candidates():
+                    try:
+                        return await self._call(url, request, aborts).response()
+                    except EngineError as exc:
+                        failure = exc
+                        self._note_failure(url, exc)
+                raise failure
+            finally:
+                await _settled(aborts)
 
     def _candidates(self) -> Iterator[str]:
         """The engines to try: in the order given, those set aside last."""
@@ -148,9 +151,10 @@ class _Call:
     """One request to one engine. What it leaves unfinished there is ended by a task of ``aborts``."""
 
     def __init__(
-        self, http: httpx.AsyncClient, url: str, request: dict[str, Any], timeout: float, aborts: Aborts
+        self, http: httpx.AsyncClient, url: str, request: dict[str, Any], timeout: float, pulse: Pulse, aborts: Aborts
     ) -> None:
         self._aborts = aborts
+        self._pulse = pulse
         self._http = http
         self._url = url
         self._body = json_bytes(request)
@@ -161,33 +165,33 @@ class _Call:
 
     async def chunks(self) -> AsyncGenerator[list[GenerateChunk], None]:
         response: httpx.Response | None = None
+        silence = Silence(self._pulse, self._timeout)
         try:
-            deadline = _now() + self._timeout
-            response = await self._open(deadline)
+            response = await self._open(silence)
             reader = EventReader()
             async with aclosing(_blocks(response)) as blocks:
                 while True:
-                    events = await self._next_events(blocks, reader, deadline)
+                    events = await self._next_events(blocks, reader, silence)
                     batch, done = self._read(events)
                     if batch:
                         yield batch
                     if done:
                         # Read to the end, so that the connection can be used again.
                         with suppress(EngineError):
-                            await self._next_events(blocks, reader, _now() + _ABORT_SECONDS)
+                            await self._next_events(blocks, reader, Silence(self._pulse, _ABORT_SECONDS))
                         self._complete = True
                         return
                     # The clock stands while nobody asks for more.
-                    deadline = _now() + self._timeout
+                    silence.broken()
         finally:
             await self._end(response)
 
     async def response(self) -> GenerateResponse:
         response: httpx.Response | None = None
         try:
-            deadline = _now() + self._timeout
-            response = await self._open(deadline)
-            async with asyncio.timeout_at(deadline):
+            silence = Silence(self._pulse, self._timeout)
+            response = await self._open(silence)
+            async with silence:
                 body = await _read_all(response, _MAX_ANSWER_BYTES)
             self._complete = True
             return read_response(body)
@@ -198,10 +202,10 @@ class _Call:
         finally:
             await self._end(response)
 
-    async def _open(self, deadline: float) -> httpx.Response:
+    async def _open(self, silence: Silence) -> httpx.Response:
         """Send the request; the answer once its status is known to be 200."""
         try:
-            async with asyncio.timeout_at(deadline):
+            async with silence:
                 response = await self._send()
                 if response.status_code == 200:
                     return response
@@ -228,10 +232,10 @@ class _Call:
                     raise
         raise AssertionError("unreachable")
 
-    async def _next_events(self, blocks: AsyncIterator[bytes], reader: EventReader, deadline: float) -> list[bytes]:
+    async def _next_events(self, blocks: AsyncIterator[bytes], reader: EventReader, silence: Silence) -> list[bytes]:
         """The events of the next blocks that complete any. Comments do not count as a sign of life."""
         try:
-            async with asyncio.timeout_at(deadline):
+            async with silence:
                 async for block in blocks:
                     events = reader.feed(block)
                     if events:
@@ -302,10 +306,6 @@ async def _read_all(response: httpx.Response, limit: int) -> bytes:
             raise EngineFailed("the engine's answer is too long")
         parts.append(block)
     return b"".join(parts)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def _certificates() -> ssl.SSLContext:

@@ -32,7 +32,19 @@ def write_line(level: str, message: str, **fields: Any) -> None:
 
 def write_fault(error: BaseException, endpoint: str) -> None:
     """The line of a fault of ours: where it happened and of which kind. Its message may hold what a client sent."""
-    write_line("ERROR", "fault", endpoint=endpoint, exception=type(error).__name__, frames=_frames(error.__traceback__))
+    kind, frames = type(error).__name__, frames_of(error.__traceback__)
+    if isinstance(error, ReportedFault):
+        kind, frames = error.kind, error.frames
+    write_line("ERROR", "fault", endpoint=endpoint, exception=kind, frames=frames)
+
+
+class ReportedFault(Exception):
+    """A fault in another process: its ``kind`` and ``frames`` are those of what was raised there."""
+
+    def __init__(self, kind: str, frames: list[str]) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.frames = frames
 
 
 class RequestLog:
@@ -100,7 +112,8 @@ def _adapter_id(request: Request, kind: str, name: str) -> Any:
     return context.get(name) if isinstance(context, dict) else None
 
 
-def _frames(trace: TracebackType | None) -> list[str]:
+def frames_of(trace: TracebackType | None) -> list[str]:
+    """The innermost frames of a traceback, as text: file, line, function."""
     frames: list[str] = []
     while trace is not None:
         code = trace.tb_frame.f_code

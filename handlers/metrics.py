@@ -51,9 +51,15 @@ def count(request: Request, work: Work) -> None:
     request.state.work = work
 
 
+def work_of(request: Request) -> Work:
+    """What was noted of a request."""
+    work: Work = getattr(request.state, "work", _NOTHING)
+    return work
+
+
 def measured(request: Request, status: int, seconds: float) -> dict[str, Any]:
     """The metrics of a request that took ``seconds``, by name."""
-    work: Work = getattr(request.state, "work", _NOTHING)
+    work = work_of(request)
     return {
         "duration_ms": round(seconds * 1000, 3),
         "prompt_tokens": work.prompt_tokens,

@@ -6,22 +6,25 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from core.choice.output import Report
 from core.dialects import DIALECTS
 from core.dialects.dialect import Dialect
 from core.model import Model
 from core.protocol.body import decode_body
 from core.protocol.engine import GenerateChunk, GenerateResponse
+from core.protocol.json_text import json_bytes
 from core.relay.answer import AnswerStream
 from core.relay.errors import UnreadableOutput
 from core.relay.passing import Passing
 from core.relay.request import RelayRequest
 from core.relay.turns import NO_TURNS, Turns
-from core.relay.whole import WholeAnswer
+from core.relay.whole import Collected, WholeAnswer, WriteAnswer
 from handlers.audit import findings_of
 from handlers.auth import CALLER
 from handlers.counting import count_routes
@@ -29,8 +32,8 @@ from handlers.engine_client import EngineClient
 from handlers.engine_version import check_engines
 from handlers.logs import write_fault
 from handlers.metrics import Work, count
-from handlers.responses import json_response
-from handlers.routing import Route, Router
+from handlers.responses import json_response, text_response
+from handlers.routing import Elsewhere, Route, Router, Steps, two_steps
 from handlers.settings import Settings
 from handlers.sse import StreamForm, respond, unless_gone
 
@@ -38,7 +41,7 @@ Batches = AsyncGenerator[tuple[int, list[GenerateChunk]], None]
 _REQUEST_ID = "x-request-id"
 # Parsing a chunk takes some 0.1 ms: other streams get their turn after so many.
 _CHUNKS_PER_TURN = 16
-# The last step of an answer in one piece takes longer than that; with this many tokens it gets a thread.
+# The last step of an answer in one piece takes longer than that; with this many tokens it leaves the event loop.
 _LONG_ANSWER = 500
 # A request may hold thousands of prompts: so many of them are at the engine at once.
 _MAX_CALLS = 32
@@ -71,17 +74,21 @@ class Relay:
         if dialect.usual:
             dialect.relaying()  # loaded with the function, and not by its first request
 
-        async def endpoint(model: Model, body: bytes, request: Request) -> Response:
-            return await self._answer(dialect, model, body, request)
+        def opened(model: Model, body: bytes, request: Request) -> RelayRequest:
+            passing = Passing(self._settings.engine_params, request.scope.get("state", {}).get(CALLER))
+            given = request.headers.get(_REQUEST_ID)
+            turns = replace(self._turns, caller=passing.caller)
+            return dialect.relaying().open_request(model, decode_body(body), given, passing, turns)
 
+        async def respond(model: Model, request: RelayRequest, http: Request) -> Response:
+            return await self._respond(dialect, request, http)
+
+        # A cache of turns is this process's own.
+        steps = Steps(opened, respond, stays=self._turns.cache is not None)
         name = dialect.name.capitalize()
-        return Route(dialect.path, name, endpoint, lambda: dialect.rendering().forms(), dialect.errors)
+        return Route(dialect.path, name, two_steps(steps), lambda: dialect.rendering().forms(), dialect.errors, steps)
 
-    async def _answer(self, dialect: Dialect, model: Model, body: bytes, request: Request) -> Response:
-        passing = Passing(self._settings.engine_params, request.scope.get("state", {}).get(CALLER))
-        given = request.headers.get(_REQUEST_ID)
-        turns = replace(self._turns, caller=passing.caller)
-        opened = dialect.relaying().open_request(model, decode_body(body), given, passing, turns)
+    async def _respond(self, dialect: Dialect, opened: RelayRequest, request: Request) -> Response:
         if opened.stream:
             form = StreamForm(dialect.named_events, dialect.errors)
             blocks = stream_answer(self.engines, dialect, opened, form, request)
@@ -158,11 +165,21 @@ async def whole_answer(engines: EngineClient, dialect: Dialect, request: RelayRe
                     break
     count(http, Work(prompt_tokens=request.prompt_tokens, completion_tokens=answer.tokens))
     try:
-        body = await asyncio.to_thread(answer.end) if answer.tokens > _LONG_ANSWER else answer.end()
-        return json_response(body)
+        long = answer.tokens > _LONG_ANSWER
+        elsewhere: Elsewhere | None = http.app.state.elsewhere
+        stays = request.turn is not None and request.turn.is_cached
+        if elsewhere is not None and not stays and (long or request.chat is not None):
+            write = partial(_written, answer.collected(), dialect.relaying().answer)
+            return text_response(await elsewhere.written(write, request.model, http, large=long))
+        return json_response(await asyncio.to_thread(answer.end) if long else answer.end())
     except UnreadableOutput as exc:
         _note_fault(exc, http)
         raise
+
+
+def _written(collected: Collected, write: WriteAnswer, report: Report) -> bytes:
+    """The text of an answer."""
+    return json_bytes(collected.end(write, report))
 
 
 def _note_fault(error: UnreadableOutput, http: Request) -> None:

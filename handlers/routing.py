@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -20,13 +20,28 @@ from core.model import ImagesOf, Model
 from handlers.responses import json_response
 from handlers.settings import Settings
 
+if TYPE_CHECKING:
+    from core.choice.output import Report
+
 Endpoint = Callable[[Model, bytes, Request], Awaitable[Response]]
 """Answers the raw body of a request; raises a ``RequestError`` for what it refuses."""
 
 
 @dataclass(frozen=True)
+class Steps:
+    """An endpoint in two steps: ``open`` computes and waits for nothing, ``respond`` waits for others and the client.
+
+    What ``open`` returns can be pickled: a server may take the first step in another process, unless it ``stays``.
+    """
+
+    open: Callable[[Model, bytes, Request], Any]
+    respond: Callable[[Model, Any, Request], Awaitable[Response]]
+    stays: bool = False
+
+
+@dataclass(frozen=True)
 class Route:
-    """A POST route.
+    """A POST route. ``steps`` are those of its ``endpoint``, where it has two.
 
     ``forms`` gives the types of its body, for the OpenAPI document alone: a
     cold start loads none. ``errors`` is how its errors look.
@@ -37,6 +52,29 @@ class Route:
     endpoint: Endpoint
     forms: Callable[[], Sequence[type[BaseModel]]]
     errors: ErrorShape = VLLM_ERRORS
+    steps: Steps | None = None
+
+
+class Elsewhere(Protocol):
+    """Where an application's endpoints leave work that would keep others waiting; ``app.state.elsewhere``, or None."""
+
+    def check(self) -> None:
+        """See that work can be done there.
+
+        Raises:
+            Unavailable: it cannot.
+        """
+        ...
+
+    async def written(self, write: Callable[[Report], bytes], model: Model, request: Request, *, large: bool) -> bytes:
+        """What ``write`` gives in another process; what the audit found there is noted for ``request``.
+
+        ``large`` says that ``write`` holds much.
+
+        Raises:
+            RequestError: what it raises; or there is no room for it, or it took too long.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -55,6 +93,15 @@ class Router:
     @property
     def paths(self) -> frozenset[str]:
         return frozenset(route.path for route in self.routes)
+
+
+def two_steps(steps: Steps) -> Endpoint:
+    """The endpoint that takes both steps."""
+
+    async def endpoint(model: Model, body: bytes, request: Request) -> Response:
+        return await steps.respond(model, steps.open(model, body, request), request)
+
+    return endpoint
 
 
 def json_endpoint(answer: Callable[[Model, bytes, Request], Any]) -> Endpoint:

@@ -10,6 +10,7 @@ from handlers.render_endpoints import RENDER
 from handlers.routing import Router
 from handlers.settings import Settings
 from handlers.web import FastAPI
+from handlers.work.offload import Offloading
 
 # What reading images takes: the extra ``images`` of the distribution.
 _IMAGE_PACKAGES = ("PIL", "numpy", "blake3")
@@ -26,7 +27,10 @@ def server_app(settings: Settings) -> FastAPI:
         from handlers.relay_endpoints import relay_router  # httpx: only a deployment with an engine has a use for it
 
         routers.append(relay_router(settings))
-    return create_app(settings, *routers)
+    offloading = Offloading(settings)
+    app = create_app(settings, *routers, handler=offloading.handler)
+    app.state.offloading = offloading
+    return app
 
 
 def _render_router() -> Router:

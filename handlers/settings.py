@@ -42,6 +42,15 @@ DEFAULT_ENGINE_TIMEOUT = 120.0
 DEFAULT_KEEP_ALIVE = 15.0
 # Megabytes; a process has little more to give.
 MAX_TURN_CACHE = 100_000
+# One long job leaves another process for the next; each shares the model, and takes some 30 MB of its own.
+DEFAULT_WORK_PROCESSES = 2
+DEFAULT_WORK_DEADLINE = 30.0
+DEFAULT_WORK_QUEUE = 64
+# Bodies come from services nearby; and what is held of them at once is four of the largest.
+DEFAULT_HEADER_TIMEOUT = 10.0
+DEFAULT_BODY_TIMEOUT = 60.0
+DEFAULT_MAX_CONNECTIONS = 1000
+DEFAULT_MAX_BYTES_IN_FLIGHT = 4 * DEFAULT_MAX_BODY_BYTES
 # Below the half minute that Kubernetes gives a pod by default.
 DEFAULT_DRAIN_TIMEOUT = 20.0
 
@@ -74,6 +83,13 @@ class Settings:
     choose the key of an image in the engine's caches.
     ``drain_timeout`` is how many seconds a server that was told to end gives
     what runs.
+    ``work_processes`` is how many processes a server gives to long work (0:
+    none, and everything is done on its event loop), ``work_deadline`` how many
+    seconds of CPU time a request may take there (0: any), ``work_queue`` how
+    many may wait for it.
+    ``header_timeout`` and ``body_timeout`` are the seconds in which a server
+    wants a request's headers and its body (0: any), ``max_connections`` and
+    ``max_bytes_in_flight`` how many connections and bytes of bodies it holds.
     ``vllm_version`` names the slice of vLLM, None for the newest; it was chosen
     before these settings are read (``handlers.slices``). With
     ``require_engine_version`` the relay does not start with engines of another version.
@@ -114,6 +130,13 @@ class Settings:
     turn_cache: int = 0
     sse_keep_alive_interval: float = DEFAULT_KEEP_ALIVE
     drain_timeout: float = DEFAULT_DRAIN_TIMEOUT
+    work_processes: int = DEFAULT_WORK_PROCESSES
+    work_deadline: float = DEFAULT_WORK_DEADLINE
+    work_queue: int = DEFAULT_WORK_QUEUE
+    header_timeout: float = DEFAULT_HEADER_TIMEOUT
+    body_timeout: float = DEFAULT_BODY_TIMEOUT
+    max_connections: int = DEFAULT_MAX_CONNECTIONS
+    max_bytes_in_flight: int = DEFAULT_MAX_BYTES_IN_FLIGHT
     api_key: Sequence[str] = field(default=(), repr=False)
     allowed_media_domains: Sequence[str] = ()
     media_model_id: str | None = None
@@ -156,10 +179,17 @@ class Settings:
             raise ConfigurationError(
                 f"{PREFIX}TURN_CACHE (--turn-cache) requires {PREFIX}CONTINUE_TURNS (--continue-turns)"
             )
-        if not 0 <= self.drain_timeout < float("inf"):
-            raise ConfigurationError(f"{PREFIX}DRAIN_TIMEOUT must be a number of seconds, not {self.drain_timeout}")
-        if not 0 <= self.parser_budget < float("inf"):
-            raise ConfigurationError(f"{PREFIX}PARSER_BUDGET must be a number of seconds, not {self.parser_budget}")
+        for name in ("work_processes", "work_queue"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{PREFIX}{name.upper()} must be at least 0, not {getattr(self, name)}")
+        for name in ("work_deadline", "header_timeout", "body_timeout", "drain_timeout", "parser_budget"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ConfigurationError(
+                    f"{PREFIX}{name.upper()} must be a number of seconds, not {getattr(self, name)}"
+                )
+        for name in ("max_connections", "max_bytes_in_flight"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"{PREFIX}{name.upper()} must be at least 1, not {getattr(self, name)}")
         if not 0 <= self.sse_keep_alive_interval < float("inf"):
             raise ConfigurationError(
                 f"{PREFIX}SSE_KEEP_ALIVE_INTERVAL must be a number of seconds, not {self.sse_keep_alive_interval}"
@@ -314,6 +344,13 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "turn_cache": _number,
     "parser_budget": _seconds,
     "drain_timeout": _seconds,
+    "work_processes": _number,
+    "work_deadline": _seconds,
+    "work_queue": _number,
+    "header_timeout": _seconds,
+    "body_timeout": _seconds,
+    "max_connections": _number,
+    "max_bytes_in_flight": _number,
     "sse_keep_alive_interval": _seconds,
     "api_key": _names,
     "allowed_media_domains": _names,

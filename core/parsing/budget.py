@@ -1,4 +1,4 @@
-"""How much CPU time vLLM's parsers may take of one call.
+"""How much vLLM's parsers may take of one call: CPU time, and where only short work is wanted, text.
 
 Some parsers read all of their text again for every step (JSON arguments), so
 that a client who sends thousands of small chunks, or a state to replay, buys
@@ -11,7 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from core.errors import BadRequest
+from core.errors import BadRequest, LongWork
+from core.options import SHORT_BYTES
+
+# CPU time of a call that is to be short.
+_SHORT_SECONDS = 0.02
 
 
 class ParserBudget:
@@ -23,20 +27,36 @@ class ParserBudget:
         What the call's parsing may take; 0 for any time.
     clock:
         The CPU time of the thread so far, in seconds.
+    short:
+        Whether only short work is wanted: a small part of a second, over little text.
     """
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.thread_time) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.thread_time, *, short: bool = False) -> None:
+        self._seconds = min(seconds or _SHORT_SECONDS, _SHORT_SECONDS) if short else seconds
+        self._short = short
         self._clock = clock
-        self._ends = clock() + seconds
+        self._ends = clock() + self._seconds
+
+    def admit(self, size: int | None) -> None:
+        """Look at the text that a step will read: ``size`` bytes, None for a whole output at once.
+
+        Raises:
+            LongWork: only short work is wanted, and this is none. A whole output never is: some parsers
+                read it by regular expressions that go back and forth.
+        """
+        if self._short and (size is None or size > SHORT_BYTES):
+            raise LongWork
 
     def check(self) -> None:
         """Refuse to parse on.
 
         Raises:
             BadRequest: the time is up; names the setting.
+            LongWork: the time of short work is up.
         """
         if self._seconds and self._clock() > self._ends:
+            if self._short:
+                raise LongWork
             raise BadRequest(
                 f"parsing took longer than the parser_budget of {self._seconds:g} seconds of CPU time; "
                 f"send fewer chunks, or less output to replay, in one call"

@@ -9,6 +9,7 @@ plain mappings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.errors import BadRequest
@@ -144,7 +145,13 @@ class ChatParser:
 
     def budget(self) -> ParserBudget:
         """The CPU time of a call that begins now (``ModelOptions.parser_budget``)."""
-        return ParserBudget(self._options.parser_budget)
+        return ParserBudget(self._options.parser_budget, short=self._options.short)
+
+    def with_options(self, options: ModelOptions) -> ChatParser:
+        """The same parser for other options; what is kept of requests is kept for both."""
+        other = copy(self)
+        other._options = options
+        return other
 
     def for_request(
         self, chat_request: Any, prompt_token_ids: Sequence[int] | None, *, count_reasoning: bool = False
@@ -182,6 +189,7 @@ class OneShotParser:
         self._enable_auto_tools = enable_auto_tools
         self._count_reasoning = count_reasoning
         self._budget = parser.budget()
+        self._budget.admit(None)
 
     def parse(self, text: str, token_ids: Sequence[int], finish_reason: str | None) -> ParsedMessage:
         """The message of one output, and its chat ``finish_reason``.

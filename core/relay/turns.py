@@ -74,6 +74,11 @@ class RelayedTurn:
             asked = Asked(policy, None, found) if isinstance(found, str) else Asked(policy, found)
         self.continuation: Continuation = Continuation(model, asked)
 
+    @property
+    def is_cached(self) -> bool:
+        """Whether its answer goes into a cache of this process."""
+        return self._turns.cache is not None
+
     def _cached(self, model: Model) -> Any:
         # Late: see above.
         from core.turns.cache import conversation_key

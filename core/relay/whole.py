@@ -8,6 +8,7 @@ is complete, the choice ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from core.bounds import check_responses
 from core.choice.output import Report, unreported
@@ -20,6 +21,25 @@ from core.relay.request import RelayRequest
 
 WriteAnswer = Callable[[RelayRequest, Sequence[GenerateResponse], Usage | None, Report], Json]
 """The ``answer`` of a dialect's relaying door."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Complete answers of the engine to a request. It can be pickled, but for the model."""
+
+    request: RelayRequest
+    responses: Sequence[GenerateResponse]
+    reported: Usage | None
+
+    def end(self, write: WriteAnswer, report: Report) -> Json:
+        """The answer, written by ``write``; ``report`` is told what the audit found.
+
+        Raises:
+            UnreadableOutput: a parser cannot read the output.
+        """
+        with reading():
+            check_responses(self.responses, self.request.model.limits)
+            return write(self.request, self.responses, self.reported, report)
 
 
 class WholeAnswer:
@@ -95,6 +115,14 @@ class WholeAnswer:
             EngineFailed: a choice is not complete.
             UnreadableOutput: a parser cannot read the output.
         """
+        return self.collected().end(self._write, self._report)
+
+    def collected(self) -> Collected:
+        """What is to be written.
+
+        Raises:
+            EngineFailed: a choice is not complete.
+        """
         if not self.finished:
             raise EngineFailed("the engine's answer ended before it was complete")
         for response, choices, prompt in zip(self._responses, self._choices, self._request.prompts, strict=True):
@@ -104,9 +132,7 @@ class WholeAnswer:
             # A parser must see how the prompt ends, and ids that nobody asked for are not shown.
             response.prompt_token_ids = prompt["token_ids"]
             response.request_id = self._request.response_id
-        with reading():
-            check_responses(self._responses, self._request.model.limits)
-            return self._write(self._request, self._responses, self._reported, self._report)
+        return Collected(replace(self._request, stop_search=None), self._responses, self._reported)
 
 
 def _append(whole: Choice, part: StreamChoice) -> None:

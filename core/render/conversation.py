@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import BadRequest
+from core.errors import BadRequest, LongWork
 from core.render.mistral import is_mistral
 from core.render.renderer import Renderer
 from core.upstream.conversations import check_media_options, has_non_text_content, merge_kwargs
@@ -90,6 +90,8 @@ def _check_template_trust(renderer: Renderer, request: Any) -> None:
     named = (request.chat_template_kwargs or {}).get("chat_template")
     if not renderer.options.trust_request_chat_template and (request.chat_template is not None or named is not None):
         raise BadRequest(_UNTRUSTED_TEMPLATE)
+    if renderer.options.short and (request.chat_template is not None or named is not None):
+        raise LongWork
 
 
 def _check_tool_choice(renderer: Renderer, request: Any) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from core.errors import BadRequest
+from core.errors import BadRequest, LongWork
 from core.render.conversation import Conversation
 from core.render.length import check_length
 from core.render.media import AS_ASKED, ImageHandling, PlacedImages
@@ -87,6 +87,8 @@ def encode_conversation(
         prompt = check_ids(tokenizer, rendered.prompt, params)
     if not rendered.images:
         return prompt
+    if renderer.options.short:
+        raise LongWork
     assert renderer.images is not None  # else the messages' parts were refused
     placed = renderer.images.place(rendered.images, prompt.token_ids, images)
     return Prompt(placed.token_ids, images=placed)

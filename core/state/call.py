@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from core.bounds import check_count
 from core.model import Model
+from core.options import SHORT_BYTES
 from core.protocol.derender import StreamBody, StreamState
 from core.protocol.engine import GenerateChunk
 from core.state.context import Context, pack_context, reduce_request, unpack_context
@@ -50,7 +51,7 @@ def open_call(
         if model.signer is not None:
             model.signer.check(state.model_dump(exclude_defaults=True), state.signature)
         if state.context is not None:
-            context = unpack_context(state.context)
+            context = unpack_context(state.context, SHORT_BYTES if model.options.short else None)
     name = model.resolve_name(body.model if body.model is not None else context.model)
     prompt_tokens = body.prompt_tokens if body.prompt_tokens is not None else context.prompt_tokens
     prompt_ids = body.prompt_token_ids if body.prompt_token_ids is not None else context.prompt_token_ids

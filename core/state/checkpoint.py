@@ -45,8 +45,10 @@ def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> tuple[Le
 
     Raises:
         InvalidCheckpoint: the text is damaged, or not of this parser and request.
+        LongWork: only short work is wanted, and it is long.
     """
-    data = unpack(text, Limits.of_model_len(max_model_len))
+    admit = (lambda size: None) if live.budget is None else live.budget.admit
+    data = unpack(text, Limits.of_model_len(max_model_len), admit)
     if len(data) != 4:
         raise InvalidCheckpoint("it is not a checkpoint")
     prompt, output, audit, saved = data

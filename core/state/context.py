@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.errors import BadRequest, InvalidState
+from core.errors import BadRequest, InvalidState, LongWork
 from core.protocol.json_text import json_bytes
 
 # What derender and vLLM's parsers read of a chat or completion request.
@@ -100,10 +100,11 @@ def pack_context(context: Context) -> str:
     return base64.urlsafe_b64encode(zlib.compress(data, 6)).rstrip(b"=").decode("ascii")
 
 
-def unpack_context(text: str) -> Context:
-    """Read what :func:`pack_context` wrote.
+def unpack_context(text: str, most: int | None = None) -> Context:
+    """Read what :func:`pack_context` wrote; ``most`` is how many bytes are short work, None for any.
 
     Raises:
+        LongWork: it has more than that.
         InvalidState: it is not such a text, or larger than any context.
     """
     try:
@@ -112,6 +113,8 @@ def unpack_context(text: str) -> Context:
         data = inflater.decompress(packed, MAX_CONTEXT_BYTES + 1)
         if not inflater.eof or inflater.unused_data or len(data) > MAX_CONTEXT_BYTES:
             raise InvalidState("context is damaged or too large", _PARAM)
+        if most is not None and len(data) > most:
+            raise LongWork
         parts = json.loads(data)
         context = Context(parts.get("m"), parts.get("n"), parts.get("p"), parts.get("r"))
     except (binascii.Error, zlib.error, ValueError, AttributeError, RecursionError) as exc:

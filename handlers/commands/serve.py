@@ -11,6 +11,7 @@ import uvicorn
 from core.errors import ConfigurationError, Unavailable
 from core.upstream.version import is_installed
 from handlers.commands.draining_server import DrainingServer
+from handlers.commands.guarded_protocol import Guard
 from handlers.loading import ModelLoader
 from handlers.log_queue import queued
 from handlers.settings import settings_from_environ
@@ -27,7 +28,9 @@ def serve(environ: Mapping[str, str], host: str, port: int) -> int:
             "this installation has no vLLM parsers: build them with `make setup` in a checkout of derender, "
             "then install from there again"
         )
-    from handlers.server import server_app  # it imports vLLM's types, which may be absent
+    # These import vLLM's types, which may be absent.
+    from handlers.server import server_app
+    from handlers.work.start import working
 
     settings = settings_from_environ(environ)
     began = time.perf_counter()
@@ -40,9 +43,15 @@ def serve(environ: Mapping[str, str], host: str, port: int) -> int:
     reason = _why_replayed(app.state.loader)
     if reason is not None:
         print(f"derender: streams are replayed, chunk by chunk: {reason}", file=sys.stderr, flush=True)
-    config = uvicorn.Config(app, host=host, port=port, log_level="warning", lifespan="on")
-    with queued():
-        DrainingServer(config, app.state.drain, settings.drain_timeout).run()
+    guard = Guard(settings.header_timeout, settings.body_timeout, settings.max_connections)
+    config = uvicorn.Config(
+        app, host=host, port=port, log_level="error", lifespan="on", http=guard.protocol(), ws="none"
+    )
+    server = DrainingServer(config, app.state.drain, settings.drain_timeout)
+    app.state.offloading.room.connections = lambda: len(server.server_state.connections)
+    # First the processes: a fork of this one must find one thread.
+    with working(app, settings), queued():
+        server.run()
     return 0
 
 

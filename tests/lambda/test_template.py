@@ -26,14 +26,22 @@ from infra.package.template import other_template
 
 SAM = ROOT / ".venv-sam" / "bin"
 ENVIRON = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1", "SAM_CLI_TELEMETRY": "0"}
-# What the entry decides for Lambda, and what a server keeps between requests.
+# What the entry decides for Lambda.
 NOT_OF_THE_TEMPLATE = {
     "environ",
     "max_response_bytes",
-    "drain_timeout",
     "encode_cache_bytes",
     "continue_turns",
     "turn_cache",
+    # Of a server alone.
+    "drain_timeout",
+    "work_processes",
+    "work_deadline",
+    "work_queue",
+    "header_timeout",
+    "body_timeout",
+    "max_connections",
+    "max_bytes_in_flight",
 }
 LAYER = "arn:${AWS::Partition}:lambda:${AWS::Region}:753240598075:layer:LambdaAdapterLayer"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import binascii
 import json
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import orjson
@@ -58,8 +59,8 @@ def pack(data: Plain) -> str:
     return _STORED[exotic] + _encode(raw)
 
 
-def unpack(text: str, limits: Limits) -> Plain:
-    """The snapshot that :func:`pack` made into ``text``.
+def unpack(text: str, limits: Limits, admit: Callable[[int], None] = lambda size: None) -> Plain:
+    """The snapshot that :func:`pack` made into ``text``. ``admit`` is told its size in bytes before it is read.
 
     Raises:
         InvalidCheckpoint: ``text`` is damaged, or larger than ``limits`` allows.
@@ -72,11 +73,12 @@ def unpack(text: str, limits: Limits) -> Plain:
     raw = _decode(text[1:])
     if text[0] in _DEFLATED:
         raw = _inflate(raw, min(limits.max_bytes, _allowance(len(raw))))
+    admit(len(raw))
     try:
         shared = _load(raw, text[0].isupper())
     except (ValueError, RecursionError) as exc:
         raise InvalidCheckpoint("it holds no data") from exc
-    return unshare(shared, limits.max_bytes)
+    return unshare(shared, limits.max_bytes, lambda size: admit(len(raw) + size))
 
 
 def _allowance(packed: int) -> int:

@@ -46,8 +46,10 @@ def share(data: JsonValue) -> JsonValue:
     return [_emptied(data, [path for path, *_ in parts]), base_path, parts]
 
 
-def unshare(shared: JsonValue, max_length: int) -> list[JsonValue]:
+def unshare(shared: JsonValue, max_length: int, admit: Callable[[int], None] = lambda size: None) -> list[JsonValue]:
     """The data of a shared form, whose parts are ``max_length`` characters at the most.
+
+    ``admit`` is told how many they are.
 
     Raises:
         InvalidCheckpoint: it is not a shared form.
@@ -75,6 +77,7 @@ def unshare(shared: JsonValue, max_length: int) -> list[JsonValue]:
             _at(data, path[:-1])[path[-1]] = text
     except (LookupError, TypeError, ValueError) as exc:
         raise InvalidCheckpoint("its parts do not fit together") from exc
+    admit(max_length - room)
     return data
 
 

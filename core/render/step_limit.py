@@ -2,20 +2,24 @@
 
 jinja2's sandbox keeps a template from touching anything, not from looping for
 hours: ``range`` is capped, but ranges nest. Here every round of a loop and
-every call of a macro takes one step of a budget. Memory is not limited: an
-operator who trusts request templates trusts clients with that.
+every call of a macro takes one step of a budget. What one operation may build
+is bounded as well (``core.render.template_bounds``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from jinja2 import Environment, Template, TemplateRuntimeError, nodes, pass_context
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.runtime import Context
 
+from core.render.template_bounds import bound, join_values
+
 _STEP = "derender step"
+_JOIN = "derender join"
 # vLLM's Rust front end gives request templates as many instructions (VLLM_CHAT_TEMPLATE_FUEL).
 MAX_STEPS = 500_000
 
@@ -51,6 +55,13 @@ class _SteppingGenerator(CodeGenerator):
             found.body.insert(0, nodes.ExprStmt(_step()))
         super().visit_Template(node, frame)
 
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802 - jinja2's name
+        self.write(f"environment.globals[{_JOIN!r}]((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
 
 def compile_limited(source: str, environment: Environment, max_steps: int = MAX_STEPS) -> Template:
     """Compile ``source`` for one rendering of at most ``max_steps`` steps.
@@ -62,6 +73,8 @@ def compile_limited(source: str, environment: Environment, max_steps: int = MAX_
     """
     limited = environment.overlay()
     limited.code_generator_class = _SteppingGenerator
+    bound(limited)
     # The name cannot be written in a template: a filter's name has no space.
-    limited.filters = {**environment.filters, _STEP: _budget(max_steps)}
+    limited.filters = {**limited.filters, _STEP: _budget(max_steps)}
+    limited.globals = {**limited.globals, _JOIN: partial(join_values, limited)}
     return limited.from_string(source)

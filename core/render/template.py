@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from core.render.step_limit import compile_limited
 from core.tokenizer import Tokenizer
 from core.upstream.templates import compile_chat_template, render_chat_template, render_compiled
 
@@ -109,5 +108,7 @@ def _render_limited(
     source: str, messages: Sequence[Mapping[str, Any]], continued: bool | str, variables: dict[str, Any]
 ) -> str:
     """As the slice's ``render_chat_template``, under the step limit."""
+    from core.render.step_limit import compile_limited  # late: only a deployment that trusts its clients' templates
+
     template = compile_limited(source, compile_chat_template(source).environment)
     return render_compiled(template, source, messages, continued, variables)

@@ -20,6 +20,8 @@ MAX_TOKEN_ID = 2**32 - 1
 MAX_COUNT = 2**53
 # Each costs pydantic about 50 microseconds and can cost a client two bytes: six megabytes of them would take minutes.
 MAX_ODD_PARTS = 1000
+# Ids of prompts that one answer may repeat: some 25 MB of JSON.
+MAX_SHOWN_IDS = 2**22
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,20 @@ def check_prompt_ids(prompt_token_ids: Sequence[int] | None, limits: Limits) -> 
     if prompt_token_ids is not None and len(prompt_token_ids) > limits.max_model_len:
         raise BadRequest(
             f"prompt_token_ids length ({len(prompt_token_ids)}) exceeds max_model_len ({limits.max_model_len})."
+        )
+
+
+def check_shown_ids(count: int) -> None:
+    """Bound what an answer repeats of its prompts: ``count`` ids, those of a prompt for each of its choices.
+
+    Raises:
+        BadRequest: names the field.
+    """
+    if count > MAX_SHOWN_IDS:
+        raise BadRequest(
+            f"return_token_ids would repeat {count} token ids of prompts, one time for each choice; "
+            f"at most {MAX_SHOWN_IDS} are shown",
+            "return_token_ids",
         )
 
 

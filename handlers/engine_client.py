@@ -219,7 +219,7 @@ class _Call:
             self._complete = True  # it never began
             raise EngineUnavailable("the engine cannot be reached") from exc
         self._complete = True
-        raise read_error(response.status_code, body)
+        raise read_error(response.status_code, body, response.headers.get("retry-after"))
 
     async def _send(self) -> httpx.Response:
         """The answer's head. A kept connection may be found closed: then it is tried once more on another."""

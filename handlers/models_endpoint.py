@@ -35,7 +35,8 @@ def _card(model: Model, name: str) -> dict[str, Any]:
         "object": "model",
         "created": created,
         "owned_by": "vllm",
-        "root": model.origin,
+        # vLLM shows the folder or address that the model was loaded from, which is the operator's matter.
+        "root": model.name,
         "parent": None,
         "max_model_len": model.limits.max_model_len,
         "permission": [permission],

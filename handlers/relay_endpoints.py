@@ -45,6 +45,8 @@ _CHUNKS_PER_TURN = 16
 _LONG_ANSWER = 500
 # A request may hold thousands of prompts: so many of them are at the engine at once.
 _MAX_CALLS = 32
+# Of what is written at once; the prompt's ids may stand in the first event of every choice.
+_BLOCK_BYTES = 256 * 1024
 
 
 class Relay:
@@ -128,17 +130,22 @@ async def stream_answer(
     try:
         async with aclosing(_batches(engines, request)) as batches:
             async for prompt, batch in batches:
-                events: list[bytes] = []
+                block = _Block()
+                # In the first block is the first batch: what is wrong with it has its own status.
                 if not begun:
                     begun = True
-                    events += map(form.event, answer.begin())
+                    for written in answer.begin():
+                        if full := block.add(form.event(written)):
+                            yield full
                 for chunk in batch:
-                    events += map(form.event, answer.advance(prompt, chunk))
+                    for written in answer.advance(prompt, chunk):
+                        if full := block.add(form.event(written)):
+                            yield full
                     chunks += 1
                     if chunks % _CHUNKS_PER_TURN == 0:
                         await asyncio.sleep(0)
-                if events:
-                    yield b"".join(events)
+                if rest := block.take():
+                    yield rest
                 if answer.finished and answer.stopped:
                     break  # the engine does not know that it is over
             # Before the engine is told, which may take a moment.
@@ -148,6 +155,26 @@ async def stream_answer(
         raise
     finally:
         count(http, Work(prompt_tokens=request.prompt_tokens, completion_tokens=answer.tokens, chunks=chunks))
+
+
+class _Block:
+    """Events that go out at once."""
+
+    def __init__(self) -> None:
+        self._events: list[bytes] = []
+        self._size = 0
+
+    def add(self, event: bytes) -> bytes:
+        """Take an event; the block, where it is full, else nothing."""
+        self._events.append(event)
+        self._size += len(event)
+        return self.take() if self._size > _BLOCK_BYTES else b""
+
+    def take(self) -> bytes:
+        """The block so far, which begins anew."""
+        block = b"".join(self._events)
+        self._events, self._size = [], 0
+        return block
 
 
 async def whole_answer(engines: EngineClient, dialect: Dialect, request: RelayRequest, http: Request) -> Response:

@@ -18,8 +18,8 @@ from core.errors import ConfigurationError
 
 MANIFEST_NAME = "derender-manifest.json"
 _VERSION = 1
-_SAFE_NAME = re.compile(r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?$")
-_SUM = re.compile(r"^[0-9a-f]{64}$")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?")
+_SUM = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def load_manifest(data: bytes) -> Manifest:
         files: dict[str, FileEntry] = {}
         for name, entry in value["files"].items():
             size, digest = entry["size"], entry["sha256"]
-            if not _SAFE_NAME.match(name) or ".." in name.split("/"):
+            if not _SAFE_NAME.fullmatch(name) or {".", ".."}.intersection(name.split("/")):
                 raise ConfigurationError(f"{MANIFEST_NAME}: {name!r} is not a file name of a bundle")
-            if not isinstance(size, int) or size < 0 or not _SUM.match(digest):
+            if type(size) is not int or size < 0 or not _SUM.fullmatch(digest):
                 raise ConfigurationError(f"{MANIFEST_NAME}: the entry of {name} is malformed")
             files[name] = FileEntry(size=size, sha256=digest)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as exc:

@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,15 +25,20 @@ class ObjectStore:
     """A folder of checked files. Created when it does not exist, for this user alone.
 
     Raises:
-        OSError: it cannot be created, or belongs to somebody else.
+        OSError: it cannot be created, belongs to somebody else, or others may write to it.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # In a shared /tmp somebody else could have laid a model there for us.
-        if folder.stat().st_uid != os.getuid():
+        state = folder.lstat()
+        if not stat.S_ISDIR(state.st_mode):
+            raise PermissionError(f"{folder} is a link")  # to where another user may write
+        if state.st_uid != os.getuid():
             raise PermissionError(f"{folder} belongs to another user")
+        if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise PermissionError(f"other users may write to {folder}")
         self._sweep()
 
     def path(self, digest: str) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from core.bounds import check_prompt_ids, check_responses
+from core.bounds import check_prompt_ids, check_responses, check_shown_ids
 from core.choice.output import ChoiceOutput, Report, unreported
 from core.choice.reader import OutputReader
 from core.choice.text import read_text
@@ -62,6 +62,8 @@ def complete(
     Raises:
         BadRequest: a choice is empty, or cannot be read.
     """
+    if options.return_token_ids:
+        check_shown_ids(sum(len(one.prompt_token_ids or ()) * len(one.choices) for one in responses))
     reader = OutputReader(model, options)
     choices: list[dict[str, Any]] = []
     for response, ids in zip(responses, prompt_ids, strict=True):

@@ -107,9 +107,9 @@ def read_response(body: bytes) -> GenerateResponse:
         raise _error_in(body) from None
 
 
-def read_error(status: int, body: bytes) -> RequestError:
-    """The error of an answer that is not 200."""
-    return error_of_engine(status, _decoded(body))
+def read_error(status: int, body: bytes, retry_after: str | None = None) -> RequestError:
+    """The error of an answer that is not 200; ``retry_after`` is its header of that name."""
+    return error_of_engine(status, _decoded(body), retry_after)
 
 
 def _error_in(data: bytes) -> RequestError:

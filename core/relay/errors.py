@@ -5,7 +5,7 @@
     │   ├── EngineFailed          502: it failed, broke off, or answered what is not of its protocol
     │   ├── EngineTimeout         504: it was silent for too long
     │   ├── EngineUnavailable     503: it cannot be reached, or takes no requests
-    │   └── TooManyRequests       429: the engine's own answer, passed on
+    │   └── TooManyRequests       429: the engine asks for fewer requests
     └── UnreadableOutput          500: what the model wrote cannot be turned into an answer
 
 No message says where an engine is: its address is the operator's.
@@ -13,12 +13,15 @@ No message says where an engine is: its address is the operator's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from core.errors import BadRequest, ModelNotFound, PayloadTooLarge, RequestError, SchemaError
 
 _MAX_MESSAGE = 2_000
+_SECONDS = re.compile(r"[0-9]{1,9}")
+_LONGEST_WAIT = 3600
 _KEY_REFUSED = "the engine refused the key of the relay"
 
 
@@ -45,6 +48,7 @@ class EngineUnavailable(EngineError):
 
     status: ClassVar[int] = 503
     type: ClassVar[str] = "ServiceUnavailableError"
+    retry_after = 1
 
 
 class UnreadableOutput(RequestError):
@@ -55,19 +59,25 @@ class UnreadableOutput(RequestError):
 
 
 class TooManyRequests(EngineError):
-    """The engine asks its callers to slow down."""
+    """The engine asks its callers to slow down; in how many seconds they may come again, it may say, too."""
 
     status: ClassVar[int] = 429
     type: ClassVar[str] = "RateLimitError"
 
+    def __init__(self, retry_after: str | None = None) -> None:
+        super().__init__("the engine takes no more requests now; try again later")
+        said = int(retry_after) if retry_after is not None and _SECONDS.fullmatch(retry_after) else 1
+        self.retry_after = min(max(said, 1), _LONGEST_WAIT)
 
-def error_of_engine(status: int, body: Any) -> RequestError:
+
+def error_of_engine(status: int, body: Any, retry_after: str | None = None) -> RequestError:
     """The answer to a client whose request the engine refused or failed.
 
     ``body`` is the engine's decoded JSON, or None. What the engine says of the
     client's request (a 4xx in vLLM's error shape) is passed on; a refused key
-    is the operator's matter, and what an engine says of its own failures may
-    tell of its insides: neither is repeated.
+    is the operator's matter, and what an engine says of its own failures or its
+    load may tell of its insides: neither is repeated. ``retry_after`` is its
+    header of that name.
     """
     error = body.get("error") if isinstance(body, Mapping) else None
     if not isinstance(error, Mapping):
@@ -83,7 +93,7 @@ def error_of_engine(status: int, body: Any) -> RequestError:
     if status == 413:
         return PayloadTooLarge(message, param)
     if status == 429:
-        return TooManyRequests(message, param)
+        return TooManyRequests(retry_after)
     if 400 <= status < 500:
         return SchemaError(message, param) if kind == SchemaError.type else BadRequest(message, param)
     if status == 503:

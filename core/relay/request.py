@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from core.bounds import check_shown_ids
 from core.errors import BadRequest
 from core.json import Json
 from core.model import Model
@@ -173,6 +174,9 @@ def open_rendered(
         "prompt_logprobs" in first["sampling_params"]
         or bool(first["kv_transfer_params"] or first["ec_transfer_params"])
     )
+    n = first["sampling_params"].get("n", 1)
+    if options.return_token_ids:
+        check_shown_ids(n * sum(len(request["token_ids"]) for request in rendered))
     engine_id = f"derender-{secrets.token_hex(16)}"
     prompts = [
         _engine_request(request, engine_id if len(rendered) == 1 else f"{engine_id}-{index}", whole, include_usage)
@@ -188,7 +192,7 @@ def open_rendered(
         stop_search=StopSearch(options.stop.strings) if options.stop.strings else None,
         response_id=response_id,
         created=int(time.time()),
-        n=first["sampling_params"].get("n", 1),
+        n=n,
         stream=bool(first["stream"]),
         include_usage=include_usage,
         continuous_usage=include_usage and bool(usage.get("continuous_usage_stats")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from ipaddress import ip_address
 
 import uvicorn
 
@@ -40,6 +41,13 @@ def serve(environ: Mapping[str, str], host: str, port: int) -> int:
         file=sys.stderr,
         flush=True,
     )
+    if not settings.api_key and not _is_loopback(host):
+        print(
+            f"derender: there is no key (--api-key): whoever reaches {host} may use this server"
+            + (" and its engines" if settings.engine_url else ""),
+            file=sys.stderr,
+            flush=True,
+        )
     reason = _why_replayed(app.state.loader)
     if reason is not None:
         print(f"derender: streams are replayed, chunk by chunk: {reason}", file=sys.stderr, flush=True)
@@ -53,6 +61,13 @@ def serve(environ: Mapping[str, str], host: str, port: int) -> int:
     with working(app, settings), queued():
         server.run()
     return 0
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name: of whatever
 
 
 def _why_replayed(loader: ModelLoader) -> str | None:

@@ -66,7 +66,7 @@ def test_a_file_that_the_manifest_does_not_list_does_not_exist(bundle: Path) -> 
         files.read("added_tokens.json")
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b/c", "/etc/passwd", "a/../b", "", "x\ny"])
+@pytest.mark.parametrize("name", ["../x", "a/b/c", "/etc/passwd", "a/../b", "", "x\ny", ".", "a/.", "config.json\n"])
 def test_a_manifest_names_only_files_of_the_bundle(name: str) -> None:
     entry = {"size": 1, "sha256": "0" * 64}
     with pytest.raises(ConfigurationError, match=MANIFEST_NAME.replace(".", r"\.")):
@@ -76,7 +76,9 @@ def test_a_manifest_names_only_files_of_the_bundle(name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{}", '{"version": 2, "files": {}}', '{"version": 1, "files": {"a": {}}}',
-     '{"version": 1, "files": {"a": {"size": -1, "sha256": "00"}}}'],
+     '{"version": 1, "files": {"a": {"size": -1, "sha256": "00"}}}',
+     '{"version": 1, "files": {"a": {"size": true, "sha256": "%s"}}}' % ("0" * 64),
+     '{"version": 1, "files": {"a": {"size": 1, "sha256": "%s\\n"}}}' % ("0" * 64)],
 )  # fmt: skip
 def test_what_is_not_a_manifest_is_said_so(text: str) -> None:
     with pytest.raises(ConfigurationError, match=MANIFEST_NAME.replace(".", r"\.")):

@@ -391,3 +391,18 @@ def test_a_race_of_two_uploads_has_one_winner(server: FaultyS3) -> None:
     with pytest.raises(ConfigurationError, match="somebody else wrote there"):
         upload(address, as_bundle(FILES))
     assert server.objects(BUCKET, address.prefix)[address.key(MANIFEST_NAME)] == b"the other's"
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_a_store_that_others_may_write_to_is_not_used(address: S3Address, tmp_path: Path, mode: int) -> None:
+    """What its pointer file says is believed."""
+    store = tmp_path / "store"
+    store.mkdir()
+    store.chmod(mode)
+    assert "other users may write" in reason_of(address, store)
+
+
+def test_a_store_that_is_a_link_is_not_used(address: S3Address, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "store").symlink_to(tmp_path / "real")
+    assert "is a link" in reason_of(address, tmp_path / "store")

@@ -197,6 +197,16 @@ def test_what_becomes_of_an_engines_error(status: int, body: Any, kind: type[Req
         assert (error.message, error.param) == ("m", "p")
 
 
+@pytest.mark.parametrize(
+    ("said", "seconds"), [("7", 7), (None, 1), ("0", 1), ("99999", 3600), ("9" * 400, 1), ("Tue, 1 Dec", 1), ("-1", 1)]
+)
+def test_an_engine_that_is_busy_says_when_and_nothing_else(said: str | None, seconds: int) -> None:
+    error = read_error(429, b'{"error": {"message": "10.0.0.7:8000 is full", "param": "p"}}', said)
+    assert error.retry_after == seconds
+    assert "10.0" not in error.message
+    assert error.param is None
+
+
 def test_errors_in_a_stream() -> None:
     def error(**fields: Any) -> RequestError:
         with pytest.raises(RequestError) as caught:

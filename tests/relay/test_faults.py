@@ -54,7 +54,7 @@ def impatient(start: Callable[..., Setup]) -> Setup:
         ("never ends", 502, "more than the 200 tokens"),
         ("answers 500", 502, "failed (500)"),
         ("answers 503", 503, "takes no requests"),
-        ("answers 429", 429, "the script says"),
+        ("answers 429", 429, "takes no more requests"),
         ("answers 401", 502, "key of the relay"),
         ("answers 400", 400, "the script says"),
         ("is silent", 504, "nothing for 0.5 seconds"),

@@ -63,8 +63,8 @@ class EngineClient:
             headers["authorization"] = f"Bearer {api_key}"
         self._http = httpx.AsyncClient(
             headers=headers,
-            # Silence is measured by event, not by byte: see _within.
-            timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+            # Silence is measured by event and connecting by free time, not by the clock: see _Call.
+            timeout=None,
             limits=httpx.Limits(
                 max_connections=_MAX_CONNECTIONS,
                 max_keepalive_connections=_KEPT_CONNECTIONS,
@@ -224,9 +224,20 @@ class _Call:
     async def _send(self) -> httpx.Response:
         """The answer's head. A kept connection may be found closed: then it is tried once more on another."""
         for last in (False, True):
-            request = self._http.build_request("POST", self._url + GENERATE, content=self._body)
+            connecting = Silence(self._pulse, _CONNECT_SECONDS)
+
+            async def trace(event: str, _: Any, connecting: Silence = connecting) -> None:
+                if event.endswith("send_request_headers.started"):
+                    connecting.over()
+
+            request = self._http.build_request(
+                "POST", self._url + GENERATE, content=self._body, extensions={"trace": trace}
+            )
             try:
-                return await self._http.send(request, stream=True)
+                async with connecting:
+                    return await self._http.send(request, stream=True)
+            except TimeoutError:
+                raise httpx.ConnectTimeout("", request=request) from None
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
                 if last:
                     raise

@@ -68,6 +68,12 @@ class Silence:
         self._ends = asyncio.get_running_loop().time() + self._seconds
         self._lost = self._pulse.lost
 
+    def over(self) -> None:
+        """There is no more to wait for: the wait that goes on is another."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     async def __aenter__(self) -> None:
         self._timeout = asyncio.timeout(None)
         await self._timeout.__aenter__()
@@ -76,8 +82,7 @@ class Silence:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self.over()
         await self._timeout.__aexit__(kind, error, trace)
 
     def _due(self) -> None:

@@ -12,7 +12,7 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from tests.fuzz import openapi, relay, threads, turns
+from tests.fuzz import growth, openapi, relay, threads, turns
 from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Tally
 from tests.fuzz.generators import Generator
 from tests.golden import corpus
@@ -89,6 +89,13 @@ def main(arguments: list[str] | None = None) -> int:
         sep="\n    ",
     )
     status |= bool(accepted)
+    for server in {corpus.server_key(one): one for one, _ in chosen}.values():
+        if time.monotonic() > until:
+            break
+        found = growth.attack(server, models_dir, tally)
+        worst = max(found, key=found.__getitem__, default=None)
+        if worst is not None:
+            print(f"growth of {corpus.server_key(server)}: at most {found[worst]:.2f} ({worst})", flush=True)
     for number, (server, cases) in enumerate(chosen):
         if time.monotonic() > until:
             print(f"time is up after {number} of {len(chosen)} configurations")

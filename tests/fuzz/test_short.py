@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from handlers.routing import json_endpoint
-from tests.fuzz import openapi, relay, threads, turns
+from tests.fuzz import growth, openapi, relay, threads, turns
 from tests.fuzz.__main__ import configurations
 from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Request, Tally
 from tests.fuzz.generators import CHAT, Generator
@@ -212,3 +212,20 @@ def test_many_schema_errors_are_cheap(place: str, models_dir: Path) -> None:
     told = "too many to list" if place == "chat_request" else "1 validation error:"
     assert told in answered[1]["error"]["message"]
     assert tally.slowest < CHEAP
+
+
+@pytest.mark.parametrize(("power", "found"), [(0, 0.0), (1, 1.0), (1.2, 1.2), (2, 2.0), (3, 3.0)])
+def test_growth_is_found(power: float, found: float) -> None:
+    """By counted costs: what the fuzzer looks for in CPU time."""
+    assert growth.exponent(lambda size: size**power * 1e-6 * (power > 0), 64) == pytest.approx(found)
+
+
+def test_no_work_grows_faster_than_what_is_sent(models_dir: Path) -> None:
+    tally = Tally()
+    bodies = growth.plain_bodies()
+    short = {
+        name: bodies[name] for name in ("unfinished bytes", "stop strings", "gathered chunks", "digits", "choices")
+    }
+    found = growth.run(PLAIN, models_dir, short, tally)
+    assert not described(tally)
+    assert sum(one > 0 for one in found.values()) >= 3, "measured nothing"

@@ -61,6 +61,18 @@ def test_time_lost_before_counts_until_the_silence_is_broken() -> None:
     asyncio.run(run())
 
 
+def test_a_wait_that_became_another_has_no_end() -> None:
+    async def run() -> None:
+        pulse = Pulse()
+        silence = Silence(pulse, 0.01)
+        with pulse:
+            async with silence:
+                silence.over()
+                await asyncio.sleep(0.1)
+
+    asyncio.run(run())
+
+
 def test_the_pulse_stops_with_its_last_user() -> None:
     async def run() -> None:
         pulse = Pulse()

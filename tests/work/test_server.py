@@ -26,6 +26,8 @@ CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
 LONG = {"messages": [{"role": "user", "content": "hi " * SHORT_BYTES}]}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
 CALL = '<think>\nx</think>\n<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+# Turns go to the process and back with their request.
+TURNS = ("--continue-turns", "exact")
 RENDER, DERENDER = "/v1/chat/completions/render", "/v1/chat/completions/derender"
 
 
@@ -180,7 +182,7 @@ def relay(models_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     model = models_dir / "qwen3"
     with (
         process(*engine(model, "--script", str(script), "--tokens-only", "--served-model-name", "m")) as engine_url,
-        observed_process(*service(model, "--engine-url", engine_url, "--served-model-name", "m")) as served,
+        observed_process(*service(model, "--engine-url", engine_url, "--served-model-name", "m", *TURNS)) as served,
     ):
         yield served
 

@@ -1,0 +1,182 @@
+"""Whether work grows with what is sent, and not faster: every kind of request at n and 4n.
+
+What is measured is the CPU time of this process, which other processes take no part of; the smallest of several tries
+counts. An exponent above `MOST` is a fault: 1 is linear, 2 is square.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.deployment import Deployment, Fault, Request, Tally
+from tests.golden.corpus import Server
+
+MOST = 1.3
+# What takes less is mostly the same for every size.
+LEAST_SECONDS = 0.03
+_TRIES = 4
+_LARGEST = 2**17
+
+# vLLM's own parsers that read all their text again, by what they were found with: `parser_budget` and `work_deadline` end
+# them. Another one that grows so is a fault here.
+SUPERLINEAR = (
+    *("llama3_json", "llama4_json", "internlm", "jamba", "xlam", "pythonic", "llama4_pythonic", "lfm2", "granite"),
+    *("olmo3", "ling3", "minimax_m2", "seed_oss"),
+)
+
+Body = Callable[[int], tuple[str, Any]]
+CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+RENDER, DERENDER = "/v1/chat/completions/render", "/v1/chat/completions/derender"
+
+
+def exponent(cost: Callable[[int], float], start: int, least: float = LEAST_SECONDS) -> float:
+    """How `cost` grows from the first size on at which it is worth measuring; 0 where it never is."""
+    size = start
+    while cost(size) < least:
+        size *= 2
+        if size > _LARGEST:
+            return 0.0
+    smallest = math.inf
+    for _ in range(_TRIES):
+        # The larger of two for the divisor: a first run warms up.
+        base = max(cost(size), cost(size), 1e-9)
+        smallest = min(smallest, math.log(cost(4 * size) / base) / math.log(4))
+        if smallest <= MOST:
+            break
+    return smallest
+
+
+def plain_bodies() -> dict[str, Body]:
+    """Requests that no parser of vLLM's reads."""
+
+    def one_shot(ids: Callable[[int], list[int]], **request: Any) -> Body:
+        def make(size: int) -> tuple[str, Any]:
+            choice = {"index": 0, "token_ids": ids(size), "finish_reason": "stop"}
+            answer = {"request_id": "r", "choices": [choice]}
+            return DERENDER, {"generate_response": answer, "chat_request": {**CHAT, **request}}
+
+        return make
+
+    def logprobs(size: int) -> tuple[str, Any]:
+        positions = [{"token_id": 1, "logprob": -1.0, "top_logprobs": []}] * size
+        choice = {"index": 0, "token_ids": [1] * size, "logprobs": {"content": positions}, "finish_reason": "stop"}
+        return DERENDER, {
+            "generate_response": {"request_id": "r", "choices": [choice]},
+            "chat_request": {**CHAT, "logprobs": True},
+        }
+
+    def choices(size: int) -> tuple[str, Any]:
+        found = [{"index": index, "token_ids": [1], "finish_reason": "stop"} for index in range(size)]
+        return DERENDER, {"generate_response": {"request_id": "r", "choices": found}, "chat_request": CHAT}
+
+    def chunks(size: int) -> tuple[str, Any]:
+        sent = [{"request_id": "r", "choices": [{"index": 0, "token_ids": [94] * 8}]}] * max(size // 8, 1)
+        return DERENDER, {"stream": True, "generate_chunks": sent[:4096], "chat_request": {**CHAT, "stream": True}}
+
+    def stops(size: int) -> tuple[str, Any]:
+        strings = [f"{number:06}" for number in range(min(size // 40, 1024))]
+        return one_shot(lambda count: [220] * count, stop=strings)(size)
+
+    return {
+        "unfinished bytes": one_shot(lambda size: [94] * size),
+        "ids outside the vocabulary": one_shot(lambda size: [2_000_000] * size),
+        "spaces": one_shot(lambda size: [220] * size),
+        "stop strings": stops,
+        "log probabilities": logprobs,
+        "choices": choices,
+        "gathered chunks": chunks,
+        "text": lambda size: (RENDER, {"messages": [{"role": "user", "content": "x " * size}]}),
+        "digits": lambda size: ("/tokenize", {"prompt": "7" * size}),
+        "messages": lambda size: (RENDER, {"messages": [{"role": "user", "content": "x"}] * (size // 16)}),
+        "tools": lambda size: (RENDER, {**CHAT, "tools": [TOOL] * (size // 16)}),
+        "prompts": lambda size: ("/v1/completions/render", {"prompt": ["x"] * min(size // 16, 1024)}),
+        "ids": lambda size: ("/detokenize", {"tokens": [94] * size}),
+        "brackets": lambda size: (RENDER, {**CHAT, "metadata": {"x": [[]] * size}}),
+    }
+
+
+def marked_bodies(marks: list[str], encode: Callable[[str], list[int]]) -> dict[str, Body]:
+    """Outputs that say one mark again and again, whole and in gathered chunks."""
+
+    def once(mark: str) -> Body:
+        ids = encode(mark)
+
+        def make(size: int) -> tuple[str, Any]:
+            choice = {"index": 0, "token_ids": (ids * size)[:size], "finish_reason": "stop"}
+            answer = {"request_id": "r", "choices": [choice]}
+            return DERENDER, {"generate_response": answer, "chat_request": {**CHAT, "tools": [TOOL]}}
+
+        return make
+
+    def gathered(mark: str) -> Body:
+        ids = encode(mark)
+
+        def make(size: int) -> tuple[str, Any]:
+            sent = [{"request_id": "r", "choices": [{"index": 0, "token_ids": [one]}]} for one in (ids * size)[:size]]
+            request = {**CHAT, "stream": True, "tools": [TOOL]}
+            body = {"stream": True, "generate_chunks": sent[:4096], "prompt_token_ids": [1], "chat_request": request}
+            return DERENDER, body
+
+        return make
+
+    bodies = {f"{mark!r} whole": once(mark) for mark in marks}
+    return bodies | {f"{mark!r} in chunks": gathered(mark) for mark in marks}
+
+
+MARKS = [
+    "{",
+    "[",
+    '{"',
+    "<",
+    "\\",
+    "<tool_call>",
+    "<think>",
+    "</think>",
+    "[TOOL_CALLS]",
+    "<|python_tag|>",
+    "<seed:think>",
+]
+
+
+def attack(server: Server, models_dir: Path, tally: Tally) -> dict[str, float]:
+    """The growth of one configuration's requests: those of its parser where it has one that is not known to grow."""
+    parser = server.get("tool_call_parser")
+    if parser is None:
+        return run(server, models_dir, plain_bodies(), tally)
+    if parser in SUPERLINEAR:
+        return {}
+    probe = Deployment(server, models_dir, Tally())
+    try:
+        tokenizer = probe.app.state.loader.get().tokenizer
+    finally:
+        probe.close()
+    return run(server, models_dir, marked_bodies(MARKS, lambda mark: list(tokenizer.encode(mark))), tally)
+
+
+def run(server: Server, models_dir: Path, bodies: dict[str, Body], tally: Tally, start: int = 64) -> dict[str, float]:
+    """The exponent of each kind; those above `MOST` are faults."""
+    deployment = Deployment(server, models_dir, tally)
+    found = {}
+    try:
+        for name, body in bodies.items():
+            sent: list[Request] = []
+
+            def cost(size: int, name: str = name, body: Body = body, sent: list[Request] = sent) -> float:
+                path, content = body(size)
+                headers = {"content-type": "application/json"}
+                sent.append(Request(f"growth: {name}", "POST", path, json.dumps(content).encode(), headers))
+                began = time.process_time()
+                deployment.send(sent[-1])
+                return time.process_time() - began
+
+            found[name] = exponent(cost, start)
+            if found[name] > MOST:
+                why = f"work grows with the power {found[name]:.2f} of what is sent"
+                tally.faults.append(Fault(why, server, sent[-1]))
+    finally:
+        deployment.close()
+    return found

@@ -228,4 +228,4 @@ def test_no_work_grows_faster_than_what_is_sent(models_dir: Path) -> None:
     }
     found = growth.run(PLAIN, models_dir, short, tally)
     assert not described(tally)
-    assert sum(one > 0 for one in found.values()) >= 3, "measured nothing"
+    assert max(found.values()) > 0.5, "measured nothing"

@@ -1,14 +1,17 @@
-"""What an engine checks of ``features`` before it takes one tensor out of them."""
+"""What an engine checks of images before it looks at one: of ``features``, and of ``content_parts``."""
 
 import base64
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 _SIZES = {"uint8": 1, "bfloat16": 2, "float16": 2, "float32": 4, "int64": 8}
 _RAW_VIEW = 3
+_PART_TYPES = ("image_url", "audio_url", "video_url")
 
 
 def check_features(features: dict[str, Any], prompt_length: int) -> None:
@@ -40,6 +43,27 @@ def check_features(features: dict[str, Any], prompt_length: int) -> None:
             for item in items:
                 if item is not None:
                     _check_item(item)
+
+
+def check_content_parts(parts: Sequence[dict[str, Any]]) -> None:
+    """Refuse media that an engine could not load: each part has a type, a URL, and in a data URL base64.
+
+    Raises:
+        ValueError: says what a part lacks.
+    """
+    for part in parts:
+        url = part.get("url")
+        if part.get("type") not in _PART_TYPES or not url or not isinstance(url, str):
+            raise ValueError("a content part has a type and a url")
+        if not isinstance(part.get("uuid"), str | None):
+            raise ValueError("the uuid of a content part is a text")
+        scheme = urlsplit(url).scheme
+        if scheme == "data":
+            head, _, data = url.partition(",")
+            if not head.endswith(";base64") or not base64.b64decode(data, validate=True):
+                raise ValueError("the data URL of a content part holds no base64")
+        elif scheme not in ("http", "https"):
+            raise ValueError(f"a content part is read from a data or http(s) URL, not from {scheme!r}")
 
 
 def _check_item(text: str) -> None:

@@ -80,8 +80,8 @@ class StopCheck:
 class Engine:
     """The engine: requests in, tokens out.  Its only state is which requests are running.
 
-    With `tokens_only` it is as bare as vLLM's `--tokens-only`: it looks for no stop strings, and one id beyond its
-    vocabulary ends it for all.
+    With `tokens_only` it is as bare as vLLM's `--tokens-only`: it looks for no stop strings, takes no images, and
+    one id beyond its vocabulary ends it for all.
     """
 
     def __init__(
@@ -121,8 +121,6 @@ class Engine:
         if request.model is not None and request.model not in self.names:
             message = f"The model `{request.model}` does not exist. Valid aliases: {', '.join(self.names)}."
             raise EngineError(message, "model", 404, "NotFoundError")
-        if request.features or request.content_parts:
-            raise EngineError("the scripted engine takes text only")
         if request.output_mode != "tokens":
             raise EngineError(f"the scripted engine answers output_mode='tokens' only, not {request.output_mode!r}")
         request.sampling_params.check()
@@ -131,6 +129,8 @@ class Engine:
         self.model.check_prompt(request.token_ids)
 
     def _check_bare(self, request: GenerateRequest) -> None:
+        if request.features or request.content_parts:
+            raise EngineError("images need a tokenizer, which an engine with --tokens-only has not loaded")
         if request.sampling_params.stop_strings:
             raise EngineError("an engine without a tokenizer looks for no stop strings")
         ids = [*request.token_ids, *(request.sampling_params.stop_token_ids or ())]

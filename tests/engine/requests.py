@@ -9,7 +9,7 @@ from uuid import uuid4
 from pydantic import BaseModel, Field, model_validator
 
 from tests.engine.errors import EngineError
-from tests.engine.features import check_features
+from tests.engine.features import check_content_parts, check_features
 
 MAX_LOGPROBS = 20
 MAX_CHOICES = 256
@@ -88,18 +88,6 @@ class GenerateRequest(BaseModel):
     features: dict[str, Any] | None = None
     content_parts: list[dict[str, Any]] | None = None
 
-    @model_validator(mode="after")
-    def _check_images(self) -> "GenerateRequest":
-        """What vLLM checks of images before it looks at one: counts that agree, and places inside the prompt."""
-        if self.content_parts and self.features:
-            raise ValueError("content_parts and features are mutually exclusive")
-        for part in self.content_parts or ():
-            if part.get("type") not in ("image_url", "audio_url", "video_url") or not part.get("url"):
-                raise ValueError("a content part has a type and a url")
-        if self.features is not None:
-            check_features(self.features, len(self.token_ids))
-        return self
-
     output_mode: str = "tokens"
     return_token_ids: bool | None = None
     stream: bool | None = False
@@ -109,3 +97,13 @@ class GenerateRequest(BaseModel):
     priority: int = 0
     kv_transfer_params: dict[str, Any] | None = None
     ec_transfer_params: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _check_images(self) -> "GenerateRequest":
+        """What vLLM checks of images before it looks at one: counts that agree, and places inside the prompt."""
+        if self.content_parts and self.features:
+            raise ValueError("content_parts and features are mutually exclusive")
+        check_content_parts(self.content_parts or ())
+        if self.features is not None:
+            check_features(self.features, len(self.token_ids))
+        return self

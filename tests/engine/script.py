@@ -12,6 +12,10 @@ from tests.engine.faults import Fault, read_fault
 DEFAULT_SCRIPT: dict[str, Any] = {
     "rules": [
         {
+            "match": r"<\|image_pad\|>|<start_of_image>|\[IMG\]",
+            "answer": "I was given a picture. What is in it only a model can say, and I am a script.",
+        },
+        {
             "match": r"<tool_response>\s*(.+?)\s*</tool_response>",
             "answer": "The tool answered {1}, so take a light jacket.",
         },

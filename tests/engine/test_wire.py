@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.engine.model import Model
 from tests.golden.corpus import engine_recordings
 
 RECORDINGS = {recording["id"]: recording for recording in engine_recordings()}
@@ -167,7 +168,23 @@ def test_logprobs_are_the_sampled_token_and_the_best(count: int, make_client: Ca
         ({"sampling_params": {"stop": "x", "detokenize": False}}, "stop strings are only supported"),
         ({"output_mode": "text"}, "output_mode='tokens' only"),
         ({"content_parts": [{"type": "image_url"}]}, "a content part has a type and a url"),
-        ({"content_parts": [{"type": "image_url", "url": "data:image/png;base64,"}]}, "text only"),
+        (
+            {"content_parts": [{"type": "text", "url": "data:image/png;base64,YQ=="}]},
+            "a content part has a type and a url",
+        ),
+        ({"content_parts": [{"type": "image_url", "url": "data:image/png;base64,"}]}, "holds no base64"),
+        (
+            {"content_parts": [{"type": "image_url", "url": "data:image/png;base64,Y!=="}]},
+            "Only base64 data is allowed",
+        ),
+        ({"content_parts": [{"type": "image_url", "url": "data:image/png,YQ=="}]}, "holds no base64"),
+        ({"content_parts": [{"type": "image_url", "url": "file:///etc/passwd"}]}, "not from 'file'"),
+        ({"content_parts": [{"type": "image_url", "url": "http://a/b", "uuid": 1}]}, "uuid of a content part"),
+        ({"features": {"mm_hashes": {"image": ["a"]}, "mm_placeholders": {}}}, "must use the same modalities"),
+        (
+            {"features": {"mm_hashes": {"image": ["a"]}, "mm_placeholders": {"image": [{"offset": 0, "length": 1}]}}},
+            "kwargs_data is needed",
+        ),
         ({"stream": "maybe"}, "valid boolean"),
     ],
 )
@@ -178,6 +195,14 @@ def test_what_is_refused(change: dict[str, Any], message: str, client: TestClien
     assert list(error) == ["message", "type", "param", "code"]
     assert message in error["message"]
     assert error["code"] == 400
+
+
+def test_images_are_taken_and_remembered(make_client: Callable[..., TestClient], model: Model) -> None:
+    part = {"type": "image_url", "url": "data:image/png;base64,YQ==", "uuid": "mine"}
+    request = {"token_ids": model.encode("hi"), "sampling_params": {"max_tokens": 2}, "content_parts": [part]}
+    client = make_client("one two three")
+    assert client.post(PATH, json=request).json()["choices"][0]["token_ids"] == model.encode("one two")
+    assert make_client(tokens_only=True).post(PATH, json=request).status_code == 400
 
 
 def test_bodies_that_are_not_json(client: TestClient) -> None:

@@ -32,6 +32,12 @@ def images_of(settings: Settings) -> ImagesOf:
 
     def build(files: ModelFiles, config: ModelConfig, tokenizer: Tokenizer) -> ImageReader | None:
         reader = build_reader(files, config, tokenizer, options)
+        if reader is not None and not reader.family.known:
+            write_line(
+                "WARNING",
+                "images of this model are only passed on, as content_parts; prompts count without their tokens",
+                architecture=config.architecture,
+            )
         if reader is not None and not reader.family.dense:
             write_line(
                 "WARNING",

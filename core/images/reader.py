@@ -13,6 +13,7 @@ from typing import Any
 from core.errors import BadRequest, PayloadTooLarge
 from core.images.bounds import DecodeBudget, ImageLimits
 from core.images.families.family import Family
+from core.images.families.unknown import refused
 from core.images.hashing import image_hash
 from core.images.picture import Picture, open_picture
 from core.images.placeholders import Span, Vocabulary, check_spans
@@ -54,6 +55,8 @@ class PlacedImages:
         """
         if payload == CONTENT_PARTS:
             return {"token_ids": self.written_ids, "content_parts": [_content_part(image) for image in self.images]}
+        if not self.reader.family.known:
+            raise refused()
         return {"features": self._features(payload == TENSORS)}
 
     def _features(self, with_tensors: bool) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from core.bundle.folder import ModelFiles
 from core.bundle.model_config import ModelConfig
 from core.errors import ConfigurationError
 from core.images.bounds import ImageLimits
-from core.images.families.family import Ingredients
+from core.images.families.family import Family, Ingredients
 from core.images.families.table import build_family, find_entry
+from core.images.families.unknown import Unknown
 from core.images.placeholders import Vocabulary
-from core.images.reader import ASKED, ImageReader
+from core.images.reader import ASKED, NEVER, ImageReader
 from core.tokenizer import Tokenizer
 from core.upstream.model_view import MediaView
 
@@ -39,20 +40,23 @@ class ImageOptions:
 def build_reader(
     files: ModelFiles, config: ModelConfig, tokenizer: Tokenizer, options: ImageOptions
 ) -> ImageReader | None:
-    """What reads the images of a model; None when its family is not known, or its folder has no image settings.
+    """What reads the images of a model; None when it takes none, or its folder has no image settings.
+
+    Images of a family that is not known can be passed on, where that is allowed.
 
     Raises:
         ConfigurationError: the files are there and do not fit.
     """
     entry = find_entry(config.config)
+    vocabulary = Vocabulary(lambda text: tokenizer.encode(text, add_special_tokens=False), tokenizer.decode)
     if entry is None:
-        return None
+        sees = isinstance(config.config.get("vision_config"), Mapping)
+        return _reader(Unknown(), (), vocabulary, options) if sees and options.content_parts != NEVER else None
     processor = _read(files, PROCESSOR)
     nested = processor.get("image_processor")
     image_processor = nested if isinstance(nested, Mapping) else _read(files, PREPROCESSOR)
     if entry.processors and not image_processor:
         return None
-    vocabulary = Vocabulary(lambda text: tokenizer.encode(text, add_special_tokens=False), tokenizer.decode)
     ids = tokenizer.get_vocab()
     parts = Ingredients(
         config=config.config,
@@ -63,8 +67,11 @@ def build_reader(
         token_id=ids.get,
         vocabulary=vocabulary,
     )
-    family = build_family(entry, parts)
-    view = MediaView(family.placeholder, options.limits.max_images, entry.others)
+    return _reader(build_family(entry, parts), entry.others, vocabulary, options)
+
+
+def _reader(family: Family, others: tuple[str, ...], vocabulary: Vocabulary, options: ImageOptions) -> ImageReader:
+    view = MediaView(family.placeholder, options.limits.max_images, others)
     return ImageReader(
         family, options.model_id, vocabulary, options.limits, view, options.client_uuids, options.content_parts
     )

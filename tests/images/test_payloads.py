@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,8 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 
 from core.dialects import DIALECTS
+from handlers.server import server_app
+from handlers.settings import Settings
 from tests.engine.requests import GenerateRequest
 from tests.images.recorded import MODELS, data_url
 
@@ -159,3 +164,26 @@ def test_gzip_where_it_is_accepted(image_service: Callable[..., TestClient]) -> 
     assert "content-encoding" not in plain.headers
     assert int(plain.headers["content-length"]) == len(plain.content)
     assert response.json()["features"] == plain.json()["features"]
+
+
+def test_images_of_an_unknown_family_are_passed_on(image_models: Path, tmp_path: Path) -> None:
+    """The rules of their tokens are the engine's alone: nothing but the ids as written, and the images."""
+    folder = tmp_path / "unknown"
+    shutil.copytree(image_models / "qwen2.5-vl", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": ["SomeOtherVisionModel"]}))
+
+    def service(**settings: Any) -> TestClient:
+        return TestClient(server_app(Settings(model=str(folder), served_model_name=("m",), **settings)))
+
+    parts = ask(service(), chat(PNG, PNG, mm_payload="content_parts"))
+    assert parts["content_parts"] == [{"type": "image_url", "url": PNG}] * 2
+    assert parts["token_ids"].count(151655) == 2
+    assert ask(service(content_parts="always"), chat(PNG))["content_parts"] == [{"type": "image_url", "url": PNG}]
+    for payload in ("tensors", "none"):
+        refused = service().post(RENDER, json=chat(PNG, mm_payload=payload))
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "mm_payload")
+        assert '"content_parts"' in refused.json()["error"]["message"]
+    assert service(content_parts="never").post(RENDER, json=chat(PNG)).status_code == 400
+    broken = service().post(RENDER, json=chat("data:image/png;base64,aGVsbG8=", mm_payload="content_parts"))
+    assert broken.status_code == 400

@@ -98,12 +98,14 @@ class Ingredients:
 class Family(ABC):
     """What a model of a family makes of an image.
 
-    ``dense`` families need no mask on their placeholders; vLLM 0.33's engine
-    cannot use the features of the others. ``placeholder`` stands for an image
-    in chats whose template takes plain text; None when the family has none.
-    ``target`` is what the chat template writes for an image, as token ids.
+    ``known`` families have tokens and features here. ``dense`` ones need no
+    mask on their placeholders; vLLM 0.33's engine cannot use the features of
+    the others. ``placeholder`` stands for an image in chats whose template
+    takes plain text; None when the family has none. ``target`` is what the
+    chat template writes for an image, as token ids.
     """
 
+    known = True
     dense = True
     placeholder: str | None = None
     target: list[int]

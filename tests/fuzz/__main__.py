@@ -12,11 +12,13 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from tests.fuzz import growth, openapi, relay, threads, turns
+from tests.fuzz import growth, images, openapi, relay, threads, turns
 from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Tally
 from tests.fuzz.generators import Generator
 from tests.golden import corpus
 from tests.golden.corpus import Case, Server
+from tests.images.recorded import MODELS as IMAGE_MODELS
+from tests.images.recorded import build_models
 
 ROOT = Path(__file__).parents[2]
 THREADED: tuple[Server, ...] = (
@@ -48,6 +50,21 @@ def attack(server: Server, cases: list[Case], models_dir: Path, tally: Tally, co
         deployment.close()
 
 
+def attack_with_pictures(models_dir: Path, tally: Tally, count: int, seed: int, until: float) -> int:
+    """The requests with pictures, shared among the models that take some; 1 where they take too much memory."""
+    if not count:
+        return 0
+    folders, before = ROOT / "build" / "image-models", tally.requests
+    build_models(models_dir / "qwen3", folders)
+    most = max(
+        images.attack(folders, model, tally, count // len(IMAGE_MODELS) + 1, seed * 1000 + number, until)
+        for number, model in enumerate(IMAGE_MODELS)
+    )
+    print(f"pictures: {tally.requests - before:,} requests, {len(tally.faults)} faults; at most {most / 2**20:.0f} MB "
+          f"above idle of {images.MOST_BYTES / 2**20:.0f} MB", flush=True)  # fmt: skip
+    return int(most > images.MOST_BYTES)
+
+
 def report(tally: Tally, folder: Path) -> int:
     """Print what happened and keep the faults; the exit status."""
     print(f"{tally.requests:,} requests; by status {dict(sorted(tally.statuses.items()))}")
@@ -65,6 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=3600, help="stop after so long, with what is done")
     parser.add_argument("--schema-share", type=float, default=0.05, help="part of the requests made by schemathesis")
     parser.add_argument("--relay-share", type=float, default=0.1, help="part of the requests that goes to the relay")
+    parser.add_argument("--image-share", type=float, default=0.05, help="part of the requests that holds pictures")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--thread-rounds", type=int, default=3, help="0: no threads")
     parser.add_argument("--only", help="configurations whose JSON holds this text")
@@ -79,7 +97,8 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [one for one in configurations() if not options.only or options.only in corpus.server_key(one[0])]
     until, tally, status = time.monotonic() + options.seconds, Tally(), 0
     relayed = round(options.requests * options.relay_share)
-    each = (options.requests - relayed) / len(chosen)
+    pictured = round(options.requests * options.image_share)
+    each = (options.requests - relayed - pictured) / len(chosen)
     relay.attack(models_dir, tally, relayed, options.seed, until)
     print(f"relay: {tally.requests:,} requests, {len(tally.faults)} faults", flush=True)
     accepted = turns.attack(models_dir, tally, relayed // 4, options.seed, until)
@@ -96,6 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
         worst = max(found, key=found.__getitem__, default=None)
         if worst is not None:
             print(f"growth of {corpus.server_key(server)}: at most {found[worst]:.2f} ({worst})", flush=True)
+    status |= attack_with_pictures(models_dir, tally, pictured, options.seed, until)
     for number, (server, cases) in enumerate(chosen):
         if time.monotonic() > until:
             print(f"time is up after {number} of {len(chosen)} configurations")

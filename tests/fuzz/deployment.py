@@ -78,11 +78,11 @@ class Tally:
 
 
 class Deployment:
-    """The application of one server configuration; `send` checks every answer by `wrong`."""
+    """The application of one server configuration; `send` checks every answer by what is `given`, or by `wrong`."""
 
-    def __init__(self, server: Server, models_dir: Path, tally: Tally, wrong: Wrong | None = None) -> None:
+    def __init__(self, server: Server, models_dir: Path, tally: Tally, given: Wrong | None = None) -> None:
         self.server = server
-        self._wrong = wrong or _wrong
+        self._wrong = given or wrong
         self.tally = tally
         self.app: Any = make_app(server, models_dir)
         self._process = InProcess(self.app)
@@ -134,7 +134,8 @@ class Deployment:
         self._process.close()
 
 
-def _wrong(status: int, body: Json) -> str:
+def wrong(status: int, body: Json) -> str:
+    """What is wrong with an answer, nothing where it is right: below 500, and every refusal says why."""
     if status >= 500:
         return f"status {status}: {body}"
     if status >= 400 and not (isinstance(body, dict) and (body.get("error", {}).get("message") or body.get("detail"))):

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,10 +13,11 @@ from typing import Any
 import pytest
 
 from handlers.routing import json_endpoint
-from tests.fuzz import growth, openapi, relay, threads, turns
+from tests.fuzz import growth, images, openapi, relay, threads, turns
 from tests.fuzz.__main__ import configurations
 from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Request, Tally
 from tests.fuzz.generators import CHAT, Generator
+from tests.images.recorded import build_models
 
 pytestmark = pytest.mark.xdist_group("fuzz")
 
@@ -75,6 +77,35 @@ def test_forged_and_mixed_turns(models_dir: Path) -> None:
     assert not described(tally)
     assert not wrong
     assert tally.statuses[400] > 300
+
+
+@pytest.fixture(scope="module")
+def image_models(models_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("image-models")
+    build_models(models_dir / "qwen3", folder)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL", "ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize("model", ["qwen2.5-vl", "internvl"])
+def test_hostile_pictures_and_urls(model: str, image_models: Path) -> None:
+    tally = Tally()
+    taken = images.attack(image_models, model, tally, 250, seed=1)
+    assert not described(tally)
+    assert taken < images.MOST_BYTES, f"{taken / 2**20:.0f} MB"
+    kinds = {kind for kind in tally.kinds if kind.startswith("image ")}
+    assert len(kinds) >= 10, kinds
+    assert tally.kinds["image url"] > 200
+    assert min(tally.statuses[200], tally.statuses[400]) > 30
+
+
+def test_a_connection_to_a_private_address_is_seen() -> None:
+    with images.origin() as (_, trap):
+        socket.create_connection(("127.0.0.1", trap.port)).close()
+        deadline = time.monotonic() + 10
+        while not trap.caught and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert trap.caught == 1
 
 
 @pytest.mark.parametrize(

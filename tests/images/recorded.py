@@ -4,6 +4,9 @@
 ``{"$file": NAME}``; in a response the items of ``kwargs_data`` and ``mm_metadata`` are decoded, each tensor by its dtype,
 shape, SHA-256 of its bytes, and field. ``data/models`` holds the folders that the server was started with, without
 the tokenizer: that of the Qwen3 folder which ``infra.models`` builds, with the tokens of ``added_tokens.json``.
+
+The cases of gemma3, qwen2.5-vl and qwen3-vl were given. Those of the other families are recorded by
+``tests.parity.record_images``: their folders have small configurations in the family's form, with the published image settings.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ class Case:
 def cases(model: str) -> list[Case]:
     """The cases of one model, in the order in which they were recorded."""
     lines = (DATA / "cases" / f"{model}.jsonl").read_text(encoding="utf-8").splitlines()
-    return [Case(**_with_files(json.loads(line))) for line in lines]
+    return [Case(**with_files(json.loads(line))) for line in lines]
 
 
 def file(name: str) -> bytes:
@@ -51,9 +54,22 @@ def data_url(name: str) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(file(name)).decode()}"
 
 
+def build_models(qwen3: Path, folder: Path) -> None:
+    """Every model folder, below ``folder``; those that were made from the same files already stay."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in MODELS:
+        mark = folder / f"{name}.sha256"
+        files = sorted((DATA / "models" / name).iterdir())
+        digest = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in files)).hexdigest()
+        if not mark.is_file() or mark.read_text() != digest:
+            build_model(name, qwen3, folder)
+            mark.write_text(digest)
+
+
 def build_model(name: str, qwen3: Path, folder: Path) -> Path:
     """A model folder as it was served: the recorded files, and a tokenizer made from that of the Qwen3 folder."""
     target = folder / name
+    shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(DATA / "models" / name, target)
     tokenizer = json.loads((qwen3 / "tokenizer.json").read_bytes())
     tokenizer["added_tokens"] += json.loads((target / "added_tokens.json").read_bytes())
@@ -90,12 +106,13 @@ def decoded(response: Any) -> Any:
     return {**response, "request_id": "*", "features": features}
 
 
-def _with_files(value: Any) -> Any:
+def with_files(value: Any) -> Any:
+    """A request with a data URL in the place of each file."""
     if isinstance(value, dict):
         if set(value) == {"$file"}:
             return data_url(value["$file"])
-        return {key: _with_files(item) for key, item in value.items()}
-    return [_with_files(item) for item in value] if isinstance(value, list) else value
+        return {key: with_files(item) for key, item in value.items()}
+    return [with_files(item) for item in value] if isinstance(value, list) else value
 
 
 def differences(expected: Any, answered: Any, place: str = "") -> Iterator[str]:

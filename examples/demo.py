@@ -2,13 +2,15 @@
 
 Starts the service on port 8100 and the scripted token engine on port 8200,
 sends chat requests through render, generate and derender, plain, with
-reasoning and with a tool call, whole and streamed, and stops both again.
-With ``--keep`` the two servers stay until Ctrl-C, to be tried by hand.
+reasoning and with a tool call, whole and streamed. Then, with a model that
+takes images on ports 8101 and 8201, a picture goes in, and its tokens come
+out. All servers are stopped again. With ``--keep`` the first two stay until Ctrl-C, to be tried by hand.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import subprocess
 import sys
@@ -16,15 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 
+from examples import picture
 from examples.processes import started, wait_for_interrupt
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVICE, ENGINE = "http://127.0.0.1:8100", "http://127.0.0.1:8200"
+VISION_SERVICE, VISION_ENGINE = "http://127.0.0.1:8101", "http://127.0.0.1:8201"
 MODEL = "qwen3"
+VISION_MODEL = "qwen2.5-vl"
 # The name in the API page's example: it is served too, so that the example runs unchanged.
 EXAMPLE_MODEL = "meta-llama/Llama-3.2-1B-Instruct"
 WEATHER = {
@@ -124,6 +130,43 @@ def show_stream(client: httpx.Client, request: dict[str, Any]) -> None:
             console.print(f"   [green]{escape(json.dumps(shown, ensure_ascii=False))}[/]")
 
 
+def show_picture(client: httpx.Client) -> None:
+    """A picture through all three ways to give it to an engine, and the answer of an engine that got its features."""
+    data = picture.drawn()
+    url = f"data:image/png;base64,{base64.b64encode(data).decode()}"
+    parts = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": url}}]
+    request = {"model": VISION_MODEL, "messages": [{"role": "user", "content": parts}]}
+    console.print(f"a PNG of {picture.WIDTH} x {picture.HEIGHT} pixels, {len(data):,} bytes:")
+    console.print(picture.shown(data))
+    rendered = post(client, f"{VISION_SERVICE}/v1/chat/completions/render", request)
+    ids, features = rendered["token_ids"], rendered["features"]
+    place = features["mm_placeholders"]["image"][0]
+    start, end = place["offset"], place["offset"] + place["length"]
+    console.print(f"[bold]1. render[/]    {len(ids)} token ids, {place['length']} of them the picture's:")
+    console.print(f"   {_ids(ids[:start])} [cyan]{_ids(ids[start:end])}[/] {_ids(ids[end:])}")
+    console.print(f"   its hash: {features['mm_hashes']['image'][0][:32]}...")
+    for name, (dtype, shape, raw) in _tensors(features["kwargs_data"]["image"][0]).items():
+        console.print(f"   tensor {name}: {dtype} {shape}, {len(raw):,} bytes: {raw[:8].hex(' ')} ...")
+    for payload in ("none", "content_parts"):
+        other = post(client, f"{VISION_SERVICE}/v1/chat/completions/render", {**request, "mm_payload": payload})
+        told = "hash and place only" if payload == "none" else "the picture as it came, for the engine to read"
+        console.print(f'   with mm_payload "{payload}": {len(other["token_ids"])} token ids, {told}')
+    generated = post(client, f"{VISION_ENGINE}/inference/v1/generate", rendered)
+    console.print(
+        f"[bold]2. generate[/]  the engine checked them, and wrote {len(generated['choices'][0]['token_ids'])} ids"
+    )
+    body = {"generate_response": generated, "prompt_tokens": len(ids), "chat_request": request}
+    answer = post(client, f"{VISION_SERVICE}/v1/chat/completions/derender", body)
+    console.print(f"[bold]3. derender[/]  [green]{escape(answer['choices'][0]['message']['content'])}[/]")
+
+
+def _tensors(item: str) -> dict[str, tuple[str, list[int], bytes]]:
+    """Type, shape and bytes of each tensor of an image, as an engine reads them."""
+    decoded = msgspec.msgpack.decode(base64.b64decode(item))
+    found = {name: entry["data"] for name, entry in decoded.items()}
+    return {name: (dtype, shape, bytes(raw.data)) for name, (dtype, shape, raw) in sorted(found.items())}
+
+
 def _ids(ids: list[int]) -> str:
     return " ".join(map(str, ids[:12])) + (" ..." if len(ids) > 12 else "")
 
@@ -133,8 +176,11 @@ def main() -> None:
     arguments.add_argument("--keep", action="store_true", help="leave both servers running until Ctrl-C")
     keep = arguments.parse_args().keep
     from infra.models import build
+    from tests.images.recorded import build_models
 
     folder = build(MODEL, ROOT / "build" / "models")
+    vision_folder = ROOT / "build" / "image-models" / VISION_MODEL
+    build_models(folder, vision_folder.parent)
     python = sys.executable
     service = [python, "-m", "handlers.commands", "serve", str(folder)]
     service += ["--served-model-name", MODEL, EXAMPLE_MODEL, "--tool-call-parser", "hermes"]
@@ -149,6 +195,16 @@ def main() -> None:
             for title, request in SCENES[2:]:
                 console.rule(f"[bold]{title}, streamed")
                 show_stream(client, {"model": MODEL, **request})
+        vision = [python, "-m", "handlers.commands", "serve", str(vision_folder), "--served-model-name", VISION_MODEL]
+        viewer = [python, "examples/scripted_engine.py", "--model", str(vision_folder)]
+        viewer += ["--served-model-name", VISION_MODEL]
+        console.rule("[bold]A picture")
+        with (
+            started("the service", 8101, vision),
+            started("the scripted engine", 8201, viewer),
+            httpx.Client(timeout=60) as client,
+        ):
+            show_picture(client)
         for example in ("api_example.py", "api_stream_example.py"):
             console.rule(f"[bold]examples/{example}, the API page's own client")
             subprocess.run([python, f"examples/{example}"], cwd=ROOT, check=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,8 @@ from handlers.render_endpoints import RENDER
 from infra.package.build import ROOT
 from infra.package.functions import find_function
 from infra.package.reach import reachable
-from tests.support.event_answers import EXPECTED
+from tests.images.recorded import build_model, data_url
+from tests.support.event_answers import EXPECTED, WITH_IMAGES, with_json
 from tests.support.gateway import recorded_event
 
 Invoke = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -27,7 +30,28 @@ def test_event(invoke: Invoke, name: str) -> None:
 
 
 def test_every_event_is_tried() -> None:
-    assert {path.stem for path in (ROOT / "events").glob("*.json")} == set(EXPECTED)
+    assert {path.stem for path in (ROOT / "events").glob("*.json")} == set(EXPECTED) | set(WITH_IMAGES)
+
+
+def test_the_event_with_a_picture(start: Callable[..., Any], models_dir: Path, tmp_path: Path) -> None:
+    folder = build_model("qwen2.5-vl", models_dir / "qwen3", tmp_path)
+    (name,) = WITH_IMAGES
+    function, check = WITH_IMAGES[name]
+    settings = {"DERENDER_MODEL": str(folder), "DERENDER_SERVED_MODEL_NAME": "qwen2.5-vl"}
+    emulator = start(function, **settings)
+    event = recorded_event(name)
+    answer = with_json(emulator.invoke(event))
+    assert answer["statusCode"] == 200, answer["body"]
+    check(answer)
+    # A megapixel has more features than a function may return: the refusal names what may be asked for instead.
+    body = json.loads(event["body"])
+    body["messages"][0]["content"][1]["image_url"]["url"] = data_url("jpg_1024x1024")
+    refused = with_json(emulator.invoke({**event, "body": json.dumps(body)}))
+    assert refused["statusCode"] == 413
+    assert all(way in refused["json"]["error"]["message"] for way in ('"none"', '"content_parts"'))
+    for payload in ("none", "content_parts"):
+        other = emulator.invoke({**event, "body": json.dumps({**body, "mm_payload": payload})})
+        assert other["statusCode"] == 200
 
 
 def test_the_events_are_routed_to_the_functions_that_answer_them(template: dict[str, Any]) -> None:

@@ -64,7 +64,10 @@ def test_nothing_that_does_not_run_is_there(artefact_of: BuildOf, function: Func
     heavy = {"torch", "transformers", "triton", "boto3", "botocore", "pytest", "infra", "tests"}
     assert not heavy & tops
     images = {"numpy", "PIL", "blake3"}
+    reads = "core/images/", "handlers/image", "handlers/media_fetch"
     assert images & tops == (images if function.name == "render-images" else set())
+    assert any(name.startswith(reads) for name in names) == (function.name == "render-images")
+    assert not any("pillow" in name.lower() for name in names) or function.name == "render-images"
     assert CLIENT_AND_SERVER & tops == (CLIENT_AND_SERVER if function.name == "relay" else set())
     assert ("mangum" in tops) == (function.name != "relay"), "the relay is a server of its own"
     assert {"xgrammar", "tvm_ffi"} & tops == (set() if function.name == "derender" else {"xgrammar", "tvm_ffi"})

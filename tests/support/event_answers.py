@@ -136,6 +136,21 @@ EXPECTED: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
 }
 
 
+def is_rendered_picture(answer: dict[str, Any]) -> None:
+    features = answer["json"]["features"]
+    place = features["mm_placeholders"]["image"][0]
+    pictured = answer["json"]["token_ids"][place["offset"] :][: place["length"]]
+    assert len(pictured) == 6
+    assert set(pictured) == {151655}
+    assert len(features["kwargs_data"]["image"][0]) > 4 * (6 * 4 * 1176) // 3
+
+
+# What is answered by a function that serves another model than the demo's: one that takes images.
+WITH_IMAGES: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
+    "render-images": ("render-images", is_rendered_picture),
+}
+
+
 def with_json(answer: dict[str, Any]) -> dict[str, Any]:
     """A gateway's answer with its parsed body beside it; None for a body that is empty or not JSON."""
     kinds = [str(value) for name, value in answer.get("headers", {}).items() if name.lower() == "content-type"]

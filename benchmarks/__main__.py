@@ -29,7 +29,7 @@ from benchmarks.harness.tables import write_tables
 # In the order of the tables; each module has run() -> rows, and the question that it answers as its first line.
 NAMES = (
     "cold_start", "memory", "render", "streaming", "one_shot", "profile", "fastokens", "relay", "capacity",
-    "lambda_cold_start", "lambda_warm", "lambda_cost",
+    "images", "lambda_cold_start", "lambda_warm", "lambda_cost",
 )  # fmt: skip
 RESULTS = ROOT / "benchmarks" / "results"
 

@@ -27,6 +27,7 @@ from infra.slice.errors import SliceError
 from infra.slice.fetch import published
 from infra.slice.versions import NEWEST
 from tests.parity.reference import PYTHON, Reference, find_reference
+from tests.parity.reference import reads_images as parity_reads_images
 from tests.support import servers
 from tests.support.servers import free_port
 
@@ -168,6 +169,26 @@ class Connection:
             raise RuntimeError(f"{response.status}: {text[:400]!r}")
         self.sent, self.received = self.sent + len(raw), self.received + len(text)
         return took, text
+
+
+@cache
+def reads_images() -> bool:
+    """Whether the reference takes pictures."""
+    found = reference()
+    return found is not None and parity_reads_images(found)
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """In the place of a server that is not installed."""
+    yield None
+
+
+def forget_peak(pid: int) -> None:
+    """Let the highest memory of a process and its children be what they have now."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        forget_peak(int(child))
 
 
 def memory_mb(pid: int) -> tuple[float, float]:

@@ -189,6 +189,23 @@ CAPACITY: tuple[Column, ...] = (
 )
 
 
+IMAGES: tuple[Column, ...] = (
+    ("picture", "file"),
+    ("Pillow's decode, ms", "decode_ms"),
+    ("render, ms", "render_ms"),
+    ("render to decode", _times("ratio")),
+    ("layout only, ms", "layout_ms"),
+    ("content parts, ms", "parts_ms"),
+    ("over HTTP, ms", "ours_ms"),
+    ("vLLM over HTTP, ms", "vLLM_ms"),
+    ("vLLM to ours", _times("vllm_ratio")),
+    ("peak above idle, MB", "ours_peak_mb"),
+    ("bytes a pixel", "ours_bytes_a_pixel"),
+    ("vLLM's peak, MB", "vLLM_peak_mb"),
+    ("vLLM's bytes a pixel", "vLLM_bytes_a_pixel"),
+)
+
+
 def _two_digits(value: float) -> float:
     return float(f"{value:.2g}")
 
@@ -218,6 +235,7 @@ TABLES: dict[str, tuple[str, Callable[[Result], str]]] = {
     "streaming": ("streaming", _plain(STREAMING)),
     "render": ("render", _plain(RENDER)),
     "one_shot": ("one_shot", _plain(ONE_SHOT)),
+    "images": ("images", _plain(IMAGES)),
     "cold_start": ("cold_start", _plain(COLD_START)),
     "memory": ("memory", _plain(MEMORY)),
     "profile": ("profile", _profile),

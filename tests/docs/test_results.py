@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.docs.documents import document
-from tests.parity import page
+from tests.docs.documents import ROOT, document
+from tests.parity import images_page, page
+from tests.parity.images import Row as PicturesRow
 from tests.parity.parsers import Row
 from tests.parity.servers import Tally
 
 PARITY = document("docs/results/parity.md").text
+IMAGES = document("docs/results/images.md").text
 HEADLINE = re.compile(
     r"(?P<parsers>[\d,]+) parser cases, (?P<cases>[\d,]+) recorded cases with (?P<calls>[\d,]+) calls to each\n"
     r"server\. (?P<wrong>\d+) parser cases and (?P<broken>\d+) calls differ"
@@ -73,3 +75,34 @@ def test_a_run_in_containers_writes_a_page_of_its_form(tmp_path: Path) -> None:
     assert "| an image: render | 60.0 |\n| other, failed | 2.0 |" in written
     recorded = document("docs/results/docker.md").text
     assert recorded.split("\n\n")[:2] == written.split("\n\n")[:2]
+
+
+PICTURES = re.compile(
+    r"(?P<requests>[\d,]+) chats with pictures,\n(?P<values>[\d,]+) values in their tensors: "
+    r"(?P<wrong>[\d,]+) values and (?P<different>[\d,]+) answers differ"
+)
+
+
+def check_pictures(text: str) -> list[list[str]]:
+    """The rows of a page of pictures, whose sums are those of its head."""
+    headline = PICTURES.search(text)
+    assert headline
+    found = rows(text, 9)
+    assert number(headline["requests"]) == sum(number(cell) for cells in found for cell in cells[1:5])
+    for name, column in (("values", 6), ("wrong", 7), ("different", 8)):
+        assert number(headline[name]) == sum(number(cells[column]) for cells in found)
+    return found
+
+
+def test_the_sums_of_the_page_of_pictures_are_those_of_its_rows() -> None:
+    found = check_pictures(IMAGES)
+    folders = {path.name for path in (ROOT / "tests" / "images" / "data" / "models").iterdir()}
+    assert {cells[0] for cells in found} == folders, "every family is compared"
+
+
+def test_a_run_writes_a_page_of_pictures_of_that_form() -> None:
+    row = PicturesRow("gemma3", refused=1, values=1_000_000, different_values=2, different=["a", "b"])
+    row.requests.update({"synthetic": 2, "real": 3, "random sizes": 1200, "several": 4})
+    written = images_page.text([row], "torch 1", 1)
+    assert check_pictures(written) == [["gemma3", "2", "3", "1,200", "4", "1", "1,000,000", "2", "2"]]
+    assert written.split("\n\n")[0] == IMAGES.split("\n\n")[0]

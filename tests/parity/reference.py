@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -46,16 +47,30 @@ class Reference:
 def find_reference(
     environ: Mapping[str, str], default_python: Path, version: str = NEWEST, cache: Path = DEFAULT_CACHE
 ) -> Reference:
-    """The reference that the variables name, or the default environment with the published code of a version.
+    """The reference that the variables name, or the default environment.
+
+    Where its Python has no vLLM and no path to one is named, it gets the published code of the version.
 
     Raises:
         FileNotFoundError: there is no such Python.
         SliceError: the published code cannot be had.
     """
-    if environ.get(PYTHON):
-        return Reference(_existing(environ[PYTHON]), environ.get(PYTHONPATH, ""))
-    python = _existing(str(default_python))
+    python = _existing(environ.get(PYTHON) or str(default_python))
+    if environ.get(PYTHON) and (PYTHONPATH in environ or has_vllm(python)):
+        return Reference(python, environ.get(PYTHONPATH, ""))
     return Reference(python, str(unpacked(published(version, cache), ROOT / "build" / "parity")))
+
+
+def reads_images(reference: Reference) -> bool:
+    """Whether its Python has torchvision, without which full vLLM takes no pictures."""
+    command = [reference.python, "-c", "import torchvision"]
+    return subprocess.run(command, capture_output=True, env=reference.environ(), check=False).returncode == 0
+
+
+def has_vllm(python: str) -> bool:
+    """Whether a Python has a package of that name itself."""
+    command = [python, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"]
+    return subprocess.run(command, capture_output=True, cwd="/", check=False).returncode == 0
 
 
 def unpacked(wheel: WheelArchive, folder: Path) -> Path:

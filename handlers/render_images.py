@@ -2,11 +2,13 @@
 
 import os
 
+from handlers.blas import use_one_thread
 from handlers.slices import VARIABLE, choose
 
+use_one_thread()
 choose(os.environ.get(VARIABLE) or None)
 
-# After the choice: these import vLLM.
+# After both: these import vLLM and numpy.
 from handlers.image_endpoints import RENDER_IMAGES  # noqa: E402
 from handlers.invocation import lambda_handler  # noqa: E402
 

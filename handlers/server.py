@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from handlers.app import create_app
+from handlers.blas import use_one_thread
 from handlers.derender_endpoints import DERENDER
 from handlers.render_endpoints import RENDER
 from handlers.routing import Router
@@ -37,6 +38,7 @@ def _render_router() -> Router:
     """The render routes; with images where what reads them is installed."""
     if not all(find_spec(name) for name in _IMAGE_PACKAGES):
         return RENDER
+    use_one_thread()
     from handlers.image_endpoints import RENDER_IMAGES  # late: numpy and Pillow are slow to load
 
     return RENDER_IMAGES

@@ -191,6 +191,14 @@ def forget_peak(pid: int) -> None:
         forget_peak(int(child))
 
 
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process, its threads and its children so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    used = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return used + sum(cpu_seconds(int(child)) for child in children)
+
+
 def memory_mb(pid: int) -> tuple[float, float]:
     """Resident now and at its highest, in MB, of a process and its children."""
     now, peak = 0.0, 0.0

@@ -39,9 +39,12 @@ class ModelConfig:
 
     @property
     def _text_config(self) -> Mapping[str, Any]:
-        # Multimodal configurations keep the language model's numbers one level down.
-        nested = self.config.get("text_config")
-        return nested if isinstance(nested, Mapping) else self.config
+        # Multimodal configurations keep the language model's numbers one level down, by either name.
+        for name in ("text_config", "llm_config"):
+            nested = self.config.get(name)
+            if isinstance(nested, Mapping):
+                return nested
+        return self.config
 
     @property
     def vocab_size(self) -> int | None:

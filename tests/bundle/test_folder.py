@@ -121,9 +121,10 @@ def test_chat_templates_of_every_convention(tmp_path: Path) -> None:
 
 
 def test_configuration_files_are_checked(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"text_config": {"vocab_size": 7, "max_position_embeddings": 9}}')
-    config = read_model_config(FolderFiles(tmp_path))
-    assert (config.vocab_size, config.max_model_len) == (7, 9)
+    for name in ("text_config", "llm_config"):  # InternVL's own name of it
+        (tmp_path / "config.json").write_text(f'{{"{name}": {{"vocab_size": 7, "max_position_embeddings": 9}}}}')
+        config = read_model_config(FolderFiles(tmp_path))
+        assert (config.vocab_size, config.max_model_len) == (7, 9)
     (tmp_path / "config.json").write_text("[1]")
     with pytest.raises(ConfigurationError, match=r"config\.json is not a JSON object"):
         read_model_config(FolderFiles(tmp_path))

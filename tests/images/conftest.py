@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from handlers.server import server_app
 from handlers.settings import Settings
-from tests.images.recorded import MODELS, build_model, cases
+from tests.images.recorded import MODELS, RECORDED, build_model, cases
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +31,11 @@ def image_service(image_models: Path) -> Callable[..., TestClient]:
     def client(name: str, **settings: Any) -> TestClient:
         key = (name, *sorted(settings.items()))
         if key not in clients:
-            settings = {"served_model_name": (name,), "media_model_id": cases(name)[0].model_id, **settings}
+            settings = {
+                "served_model_name": (name,),
+                "media_model_id": cases(name)[0].model_id if name in RECORDED else name,
+                **settings,
+            }
             clients[key] = TestClient(server_app(Settings(model=str(image_models / name), **settings)))
         return clients[key]
 

@@ -5,8 +5,9 @@
 shape, SHA-256 of its bytes, and field. ``data/models`` holds the folders that the server was started with, without
 the tokenizer: that of the Qwen3 folder which ``infra.models`` builds, with the tokens of ``added_tokens.json``.
 
-The cases of gemma3, qwen2.5-vl and qwen3-vl were given. Those of the other families are recorded by
-``tests.parity.record_images``: their folders have small configurations in the family's form, with the published image settings.
+The cases of gemma3, qwen2.5-vl and qwen3-vl were given; the others are recorded by ``tests.parity.record_images``. The folders
+of the other families have small configurations in the family's form, with the published image settings. Folders without
+recorded cases are there for ``make parity``, the fuzzer and the tests of what every family does.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import msgspec
 
 DATA = Path(__file__).parent / "data"
 MODELS = sorted(path.name for path in (DATA / "models").iterdir())
+RECORDED = sorted(path.stem for path in (DATA / "cases").iterdir())
 _MEDIA_TYPES = {"jpg": "jpeg", "png": "png", "webp": "webp", "gif": "gif", "bmp": "bmp", "tiff": "tiff"}
 
 

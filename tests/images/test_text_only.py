@@ -52,6 +52,23 @@ def test_text_loads_no_images(function: str, event: str, models_dir: Path) -> No
     assert of_images(loaded(function, event, models_dir / "qwen3", "qwen3")) == set()
 
 
+def test_numpy_is_told_to_use_one_thread_before_it_is_loaded() -> None:
+    """More of them wait for each other over the small products of a resize: three times the CPU time."""
+    code = """
+import os, sys
+os.environ.pop("OPENBLAS_NUM_THREADS", None)
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            print("numpy", os.environ.get("OPENBLAS_NUM_THREADS"))
+sys.meta_path.insert(0, Watch())
+import handlers.server
+handlers.server._render_router()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.split() == ["numpy", "1"]
+
+
 def test_what_reads_images_is_seen(image_models: Path) -> None:
     found = of_images(loaded("render_images", "render-images", image_models / "qwen2.5-vl", "qwen2.5-vl"))
     assert {"core.images.reader", "handlers.media_fetch", "PIL.Image", "numpy", "blake3"} <= found

@@ -156,7 +156,17 @@ def _compare_items(row: Row, name: str, theirs: Any, ours: Any) -> list[str]:
     return found
 
 
-_WIDTHS = {"uint8": 1, "int8": 1, "bool": 1, "int32": 4, "float64": 8, "bfloat16": 2, "float16": 2, "float32": 4, "int64": 8}
+_WIDTHS = {
+    "uint8": 1,
+    "int8": 1,
+    "bool": 1,
+    "int32": 4,
+    "float64": 8,
+    "bfloat16": 2,
+    "float16": 2,
+    "float32": 4,
+    "int64": 8,
+}
 
 
 def _tensors(item: str | None) -> dict[str, Any]:

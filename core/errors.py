@@ -13,6 +13,7 @@
         ├── NotImplementedHere    501, "NotImplementedError"
         ├── ServerRefusal         500, "InternalServerError": refused on purpose where vLLM answers with a 500
         ├── PayloadTooLarge       413
+        ├── EngineGaveUp          502: what is to be derendered says that the engine failed
         ├── Unavailable           503: the model is not there (yet)
         ├── Overloaded            503: as much is waiting as may
         ├── InternalFault         500: a fault of ours, of which the answer says nothing
@@ -174,6 +175,16 @@ class ShuttingDown(RequestError):
 
     def __init__(self) -> None:
         super().__init__("the server is shutting down")
+
+
+class EngineGaveUp(RequestError):
+    """The engine's answer is that it failed: there is nothing in it to derender."""
+
+    status: ClassVar[int] = 502
+    type: ClassVar[str] = "BadGatewayError"
+
+    def __init__(self) -> None:
+        super().__init__("the engine failed while it generated")
 
 
 class InternalFault(RequestError):

@@ -45,7 +45,8 @@ class _Application(FastAPI):
         super().__init__(
             title="derender", version=vllm_version(), docs_url=None, redoc_url=None, lifespan=_closing(routers)
         )
-        self._post_routes = list({route.path: route for router in routers for route in router.routes}.values())
+        routes = (route for router in routers for route in router.routes if route.method == "POST")
+        self._post_routes = list({route.path: route for route in routes}.values())
 
     def openapi(self) -> dict[str, Any]:
         from handlers.openapi import openapi_document  # only a reader of the document pays for it
@@ -83,7 +84,7 @@ def create_app(settings: Settings, *routers: Router, handler: Handler | None = N
                 continue  # two routers may share a route
             handle = handler(route, loader) if handler else _handler(route, loader, settings.max_body_bytes)
             answer = _guarded(handle, route.path, log, route.errors, function)
-            _add(app, "POST", route.path, route.name, answer)
+            _add(app, route.method, route.path, route.name, answer)
             shapes[route.path] = route.errors
     if settings.api_key:
         from handlers.auth import ServiceKeys  # late: only a deployment with keys
@@ -94,10 +95,10 @@ def create_app(settings: Settings, *routers: Router, handler: Handler | None = N
 
 
 def _handler(route: Route, loader: ModelLoader, max_body_bytes: int) -> Callable[[Request], Awaitable[Response]]:
-    endpoint = route.endpoint
+    endpoint, has_body = route.endpoint, route.has_body
 
     async def handle(request: Request) -> Response:
-        body = await read_body(request, max_body_bytes)
+        body = await read_body(request, max_body_bytes) if has_body else b""
         return await endpoint(loader.get(), body, request)
 
     return handle

@@ -8,7 +8,7 @@ not pay for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastapi.openapi.utils import get_openapi
@@ -39,8 +39,9 @@ def openapi_document(app: FastAPI, routes: Iterable[Route]) -> dict[str, Any]:
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         for route in routes:
             operation = document["paths"][route.path]["post"]
-            schema = _body_schema(route, schemas)
-            operation["requestBody"] = {"required": True, "content": {_JSON: {"schema": schema}}}
+            if forms := route.forms():
+                schema = _body_schema(forms, schemas)
+                operation["requestBody"] = {"required": True, "content": {_JSON: {"schema": schema}}}
             schemas[route.errors.name] = route.errors.schema
             operation["responses"].update(_error_responses(route.errors.name))
         app.openapi_schema = document
@@ -65,8 +66,8 @@ def _error_responses(name: str) -> dict[str, Any]:
     return {status: {"description": text, "content": content} for status, text in _ERRORS.items()}
 
 
-def _body_schema(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    refs = [_register(form, schemas) for form in route.forms()]
+def _body_schema(forms: Sequence[type[BaseModel]], schemas: dict[str, Any]) -> dict[str, Any]:
+    refs = [_register(form, schemas) for form in forms]
     return refs[0] if len(refs) == 1 else {"oneOf": refs}
 
 

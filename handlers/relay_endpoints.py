@@ -19,7 +19,7 @@ from core.model import Model
 from core.protocol.body import decode_body
 from core.protocol.engine import GenerateChunk, GenerateResponse
 from core.protocol.json_text import json_bytes
-from core.relay.answer import AnswerStream
+from core.relay.answer import AnswerStream, AnswerWriter
 from core.relay.errors import UnreadableOutput
 from core.relay.passing import Passing
 from core.relay.request import RelayRequest
@@ -92,8 +92,9 @@ class Relay:
 
     async def _respond(self, dialect: Dialect, opened: RelayRequest, request: Request) -> Response:
         if opened.stream:
-            form = StreamForm(dialect.named_events, dialect.errors)
-            blocks = stream_answer(self.engines, dialect, opened, form, request)
+            writer = dialect.relaying().writer(opened)
+            form = StreamForm(dialect.named_events, writer.fail)
+            blocks = stream_answer(self.engines, writer, opened, form, request)
             return await respond(request, blocks, self._settings.sse_keep_alive_interval, form)
         response: Response = await unless_gone(request, whole_answer(self.engines, dialect, opened, request))
         return response
@@ -117,15 +118,30 @@ def relay_router(settings: Settings) -> Router:
     """
     check_engines(settings)
     relay = Relay(settings)
-    return Router(routes=(*map(relay.route, DIALECTS), *count_routes()), encodes=True, close=relay.close)
+    lookups = (route for dialect in DIALECTS for route in _lookups(dialect))
+    return Router(routes=(*map(relay.route, DIALECTS), *count_routes(), *lookups), encodes=True, close=relay.close)
+
+
+def _lookups(dialect: Dialect) -> Iterator[Route]:
+    """The endpoints that ask for an earlier answer, or end one: there is none."""
+    missing = dialect.missing
+    if missing is None:
+        return
+
+    async def endpoint(model: Model, body: bytes, request: Request) -> Response:
+        raise missing(request.path_params["id"])
+
+    path = f"{dialect.path}/{{id}}"
+    yield Route(path, f"Look up {dialect.name}", endpoint, tuple, dialect.errors, method="GET", has_body=False)
+    yield Route(f"{path}/cancel", f"Cancel {dialect.name}", endpoint, tuple, dialect.errors, has_body=False)
 
 
 async def stream_answer(
-    engines: EngineClient, dialect: Dialect, request: RelayRequest, form: StreamForm, http: Request
+    engines: EngineClient, writer: AnswerWriter, request: RelayRequest, form: StreamForm, http: Request
 ) -> AsyncGenerator[bytes, None]:
     """The events of a streamed answer, those of one batch of the engine's in one block."""
     report = findings_of(http, request.model).report
-    answer = AnswerStream(request, dialect.relaying().writer(request), report)
+    answer = AnswerStream(request, writer, report)
     begun, chunks = False, 0
     try:
         async with aclosing(_batches(engines, request)) as batches:

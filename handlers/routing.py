@@ -41,10 +41,11 @@ class Steps:
 
 @dataclass(frozen=True)
 class Route:
-    """A POST route. ``steps`` are those of its ``endpoint``, where it has two.
+    """A route: of a POST unless ``method`` says something else, and whose body is read unless it has none.
 
     ``forms`` gives the types of its body, for the OpenAPI document alone: a
-    cold start loads none. ``errors`` is how its errors look.
+    cold start loads none. ``errors`` is how its errors look. ``steps`` are
+    those of its ``endpoint``, where it has two.
     """
 
     path: str
@@ -53,6 +54,8 @@ class Route:
     forms: Callable[[], Sequence[type[BaseModel]]]
     errors: ErrorShape = VLLM_ERRORS
     steps: Steps | None = None
+    method: str = "POST"
+    has_body: bool = True
 
 
 class Elsewhere(Protocol):

@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from core.dialects.error_shape import ErrorShape
 from core.errors import InternalFault, RequestError, ShuttingDown
 from core.protocol.json_text import json_bytes
 from handlers.logs import write_fault
@@ -39,10 +38,13 @@ _HEADERS = [
 
 @dataclass(frozen=True)
 class StreamForm:
-    """How a dialect's events look: with their types as names, or bare and ``[DONE]`` after the last; and its errors."""
+    """How a stream's events look: with their types as names, or bare and ``[DONE]`` after the last.
+
+    ``fail`` gives the last events of a stream that cannot go on.
+    """
 
     named_events: bool
-    errors: ErrorShape
+    fail: Callable[[RequestError], list[Any]]
 
     def event(self, content: Any) -> bytes:
         """One event."""
@@ -55,8 +57,8 @@ class StreamForm:
         return b"" if self.named_events else DONE
 
     def failure(self, error: RequestError) -> bytes:
-        """The last event of a stream that fails."""
-        return self.event(self.errors.body(error)) + self.end
+        """The last events of a stream that fails."""
+        return b"".join(map(self.event, self.fail(error))) + self.end
 
 
 async def respond(

@@ -60,6 +60,10 @@ class AsyncDerenderClient:
         """See :meth:`DerenderClient.render_messages`."""
         return await self._io.run(self._session.render_messages(request))
 
+    async def render_responses(self, request: Request) -> Json:
+        """See :meth:`DerenderClient.render_responses`."""
+        return await self._io.run(self._session.render_responses(request))
+
     async def generate(self, generate_request: Request) -> Json:
         """See :meth:`DerenderClient.generate`."""
         return await self._io.run(self._session.generate(generate_request))
@@ -81,6 +85,10 @@ class AsyncDerenderClient:
     async def derender_messages(self, request: Request, generate_request: Request, generate_response: Request) -> Json:
         """See :meth:`DerenderClient.derender_messages`."""
         return await self._io.run(self._session.derender_messages(request, generate_request, generate_response))
+
+    async def derender_responses(self, request: Request, generate_request: Request, generate_response: Request) -> Json:
+        """See :meth:`DerenderClient.derender_responses`."""
+        return await self._io.run(self._session.derender_responses(request, generate_request, generate_response))
 
     async def derender_chat_chunks(
         self,
@@ -115,6 +123,17 @@ class AsyncDerenderClient:
         steps = self._session.derender_messages_chunks(request, generate_request, chunks, stream_state)
         return await self._io.run(steps)
 
+    async def derender_responses_chunks(
+        self,
+        request: Request,
+        generate_request: Request,
+        chunks: Sequence[Json],
+        stream_state: Json | None = None,
+    ) -> Derendered:
+        """See :meth:`DerenderClient.derender_responses_chunks`."""
+        steps = self._session.derender_responses_chunks(request, generate_request, chunks, stream_state)
+        return await self._io.run(steps)
+
     async def chat(self, request: Request) -> Json:
         """See :meth:`DerenderClient.chat`."""
         return await self._io.run(self._session.chat(request))
@@ -126,6 +145,10 @@ class AsyncDerenderClient:
     async def messages(self, request: Request) -> Json:
         """See :meth:`DerenderClient.messages`."""
         return await self._io.run(self._session.messages(request))
+
+    async def responses(self, request: Request) -> Json:
+        """See :meth:`DerenderClient.responses`."""
+        return await self._io.run(self._session.responses(request))
 
     def stream_chat(
         self, request: Request, *, gather_tokens: int = 1, gather_ms: float | None = None
@@ -144,3 +167,9 @@ class AsyncDerenderClient:
     ) -> AsyncGenerator[Json, None]:
         """See :meth:`DerenderClient.stream_messages`."""
         return self._io.iterate(self._session.stream_messages(request, gather_tokens, gather_ms))
+
+    def stream_responses(
+        self, request: Request, *, gather_tokens: int = 1, gather_ms: float | None = None
+    ) -> AsyncGenerator[Json, None]:
+        """See :meth:`DerenderClient.stream_responses`."""
+        return self._io.iterate(self._session.stream_responses(request, gather_tokens, gather_ms))

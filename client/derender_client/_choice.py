@@ -41,11 +41,11 @@ class Kind:
 CHAT = Kind("/v1/chat/completions", "chat_request")
 COMPLETION = Kind("/v1/completions", "completion_request", one=False)
 MESSAGES = Kind("/v1/messages", "messages_request", events=True)
+RESPONSES = Kind("/v1/responses", "responses_request", events=True)
 
 
 class Derendered(NamedTuple):
-    """OpenAI chunks, one for each of the engine's, or the events of Messages; and the state for the next call of this
-    choice."""
+    """OpenAI chunks, one for each of the engine's, or another dialect's events; and the state for the next call."""
 
     chunks: list[Json]
     stream_state: Json

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 import httpx
 
-from derender_client._choice import CHAT, COMPLETION, MESSAGES, Derendered, Kind
+from derender_client._choice import CHAT, COMPLETION, MESSAGES, RESPONSES, Derendered, Kind
 from derender_client._effects import Json, Steps
 from derender_client._gathering import gathering_of
 from derender_client._retry import Retry
@@ -92,6 +92,9 @@ class Session:
     def render_messages(self, request: Request) -> Steps[Json]:
         return render(self.renderer, MESSAGES, request)
 
+    def render_responses(self, request: Request) -> Steps[Json]:
+        return render(self.renderer, RESPONSES, request)
+
     def generate(self, generate_request: Request) -> Steps[Json]:
         return generate(self.engine, generate_request)
 
@@ -109,6 +112,11 @@ class Session:
     def derender_messages(self, request: Request, generate_request: Request, generate_response: Request) -> Steps[Json]:
         return derender(self.derenderer, MESSAGES, request, [generate_request], [generate_response])
 
+    def derender_responses(
+        self, request: Request, generate_request: Request, generate_response: Request
+    ) -> Steps[Json]:
+        return derender(self.derenderer, RESPONSES, request, [generate_request], [generate_response])
+
     def derender_chat_chunks(
         self, request: Request, generate_request: Request, chunks: Sequence[Json], stream_state: Json | None
     ) -> Steps[Derendered]:
@@ -124,6 +132,11 @@ class Session:
     ) -> Steps[Derendered]:
         return derender_by_hand(self.derenderer, MESSAGES, request, generate_request, chunks, stream_state)
 
+    def derender_responses_chunks(
+        self, request: Request, generate_request: Request, chunks: Sequence[Json], stream_state: Json | None
+    ) -> Steps[Derendered]:
+        return derender_by_hand(self.derenderer, RESPONSES, request, generate_request, chunks, stream_state)
+
     def chat(self, request: Request) -> Steps[Json]:
         return round_trip(self.renderer, self.engine, self.derenderer, CHAT, request)
 
@@ -133,6 +146,9 @@ class Session:
     def messages(self, request: Request) -> Steps[Json]:
         return round_trip(self.renderer, self.engine, self.derenderer, MESSAGES, request)
 
+    def responses(self, request: Request) -> Steps[Json]:
+        return round_trip(self.renderer, self.engine, self.derenderer, RESPONSES, request)
+
     def stream_chat(self, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
         return self._stream(CHAT, request, gather_tokens, gather_ms)
 
@@ -141,6 +157,9 @@ class Session:
 
     def stream_messages(self, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
         return self._stream(MESSAGES, request, gather_tokens, gather_ms)
+
+    def stream_responses(self, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
+        return self._stream(RESPONSES, request, gather_tokens, gather_ms)
 
     def _stream(self, kind: Kind, request: Request, gather_tokens: int, gather_ms: float | None) -> Steps[None]:
         gathering = gathering_of(gather_tokens, gather_ms)

@@ -149,7 +149,7 @@ class _Output:
         return answer.chunks
 
     def _finish(self) -> Steps[None]:
-        """The usage chunk, which belongs to no choice. A message tells its usage itself, and has ended."""
+        """The usage chunk, which belongs to no choice. Events tell the usage themselves, and have ended."""
         if not self._usages or self._contexts[0].kind.events:
             return
         usages = list(self._usages.values())

@@ -73,6 +73,10 @@ class DerenderClient:
         """The GenerateRequest of a Messages request."""
         return self._io.run(self._session.render_messages(request))
 
+    def render_responses(self, request: Request) -> Json:
+        """The GenerateRequest of a Responses request."""
+        return self._io.run(self._session.render_responses(request))
+
     def generate(self, generate_request: Request) -> Json:
         """The engine's GenerateResponse to a request that does not stream."""
         return self._io.run(self._session.generate(generate_request))
@@ -94,6 +98,10 @@ class DerenderClient:
     def derender_messages(self, request: Request, generate_request: Request, generate_response: Request) -> Json:
         """The message that the engine's answer stands for."""
         return self._io.run(self._session.derender_messages(request, generate_request, generate_response))
+
+    def derender_responses(self, request: Request, generate_request: Request, generate_response: Request) -> Json:
+        """The response that the engine's answer stands for."""
+        return self._io.run(self._session.derender_responses(request, generate_request, generate_response))
 
     def derender_chat_chunks(
         self,
@@ -132,6 +140,17 @@ class DerenderClient:
         steps = self._session.derender_messages_chunks(request, generate_request, chunks, stream_state)
         return self._io.run(steps)
 
+    def derender_responses_chunks(
+        self,
+        request: Request,
+        generate_request: Request,
+        chunks: Sequence[Json],
+        stream_state: Json | None = None,
+    ) -> Derendered:
+        """The same for a response: its events."""
+        steps = self._session.derender_responses_chunks(request, generate_request, chunks, stream_state)
+        return self._io.run(steps)
+
     def chat(self, request: Request) -> Json:
         """The chat completion of a request: render, generate, derender."""
         return self._io.run(self._session.chat(request))
@@ -143,6 +162,10 @@ class DerenderClient:
     def messages(self, request: Request) -> Json:
         """The message that answers a Messages request."""
         return self._io.run(self._session.messages(request))
+
+    def responses(self, request: Request) -> Json:
+        """The response that answers a Responses request."""
+        return self._io.run(self._session.responses(request))
 
     def stream_chat(
         self, request: Request, *, gather_tokens: int = 1, gather_ms: float | None = None
@@ -167,3 +190,9 @@ class DerenderClient:
     ) -> Generator[Json, None, None]:
         """The events that answer a Messages request, as they come. See :meth:`stream_chat`."""
         return self._io.iterate(self._session.stream_messages(request, gather_tokens, gather_ms))
+
+    def stream_responses(
+        self, request: Request, *, gather_tokens: int = 1, gather_ms: float | None = None
+    ) -> Generator[Json, None, None]:
+        """The events that answer a Responses request, as they come. See :meth:`stream_chat`."""
+        return self._io.iterate(self._session.stream_responses(request, gather_tokens, gather_ms))

@@ -42,8 +42,15 @@ class Expected:
 
 def expected_of(chat_request: Any) -> Expected:
     """Read vLLM's validated request."""
-    names = (getattr(getattr(tool, "function", None), "name", None) for tool in chat_request.tools or ())
+    names = (name for tool in chat_request.tools or () for name in _names(tool))
     return Expected(frozenset(filter(None, names)), not chat_request.include_reasoning)
+
+
+def _names(tool: Any) -> list[str | None]:
+    """By which names a tool is called: a chat's, one of Responses, or a namespace of several."""
+    if getattr(tool, "type", None) == "namespace":
+        return [f"{tool.name}__{inner.name}" for inner in tool.tools]
+    return [getattr(getattr(tool, "function", tool), "name", None)]
 
 
 class Message(Protocol):

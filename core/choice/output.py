@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import NotRequired, Protocol, TypedDict
+from typing import TYPE_CHECKING, NotRequired, Protocol, TypedDict
 
 from core.json import Json
 from core.protocol.engine import Choice, StreamChoice
+
+if TYPE_CHECKING:
+    # A plain start loads no more than it uses.
+    from core.upstream.reading import Segment
 
 
 class CallFunction(TypedDict):
@@ -36,7 +40,8 @@ class ChoiceOutput:
     show. In a stream ``finish_reason`` is None until the last output.
     ``reasoning_tokens`` is there only where a whole output was counted,
     ``findings`` (``core.choice.audit``) only with the end of an output, and
-    ``shown_findings`` where the answer is to show them.
+    ``shown_findings`` where the answer is to show them. ``segments`` are what a
+    gpt-oss model said to whom, where the dialect asks for it.
     """
 
     source: Choice | StreamChoice
@@ -50,6 +55,7 @@ class ChoiceOutput:
     reasoning_tokens: int | None = None
     findings: tuple[str, ...] = ()
     shown_findings: list[str] | None = None
+    segments: Sequence[Segment] | None = None
 
     @property
     def weight_versions(self) -> list[Json] | None:

@@ -79,6 +79,8 @@ class ParsedStream:
             logprobs=logprobs,
             token_ids=reader.shown_ids(choice),
         )
+        if ids or choice.finish_reason is not None:
+            output.segments = self.live.take_segments()
         if delta is not None:
             output.content, output.reasoning = delta.content, delta.reasoning
             if delta.tool_calls:
@@ -96,6 +98,7 @@ class ParsedStream:
         for length in history.chunk_lens:
             chunk = list(islice(ids, length))
             delta, _ = self.live.step(chunk, chunk, None, self._prompt_token_ids)
+            self.live.take_segments()
             if self.audit is not None:
                 calls = [] if delta is None else [cast(ToolCall, call.model_dump()) for call in delta.tool_calls]
                 content, reasoning = (None, None) if delta is None else (delta.content, delta.reasoning)
@@ -154,4 +157,5 @@ def read_parsed(
         reasoning_tokens=message.reasoning_tokens,
         findings=findings,
         shown_findings=None if expected is None else reader.shown_findings(findings),
+        segments=message.segments,
     )

@@ -31,6 +31,8 @@ class OpenChat(NamedTuple):
 def open_chat(model: Model, call: StreamCall, known: KnownRequest | None = None) -> OpenChat:
     """The stream of a call. ``known`` is its request, where it is not the call's own that is to be validated.
 
+    It may be one of another dialect that vLLM's parsers read.
+
     Raises:
         BadRequest, SchemaError: in the order in which vLLM checks.
     """

@@ -22,6 +22,7 @@ from core.state.binding import Binding, bind
 from core.state.call import StreamCall, open_call
 from core.state.carried import carry
 from core.state.carried_text import open_text
+from core.state.context import reduce_chat, reduce_completion
 from core.state.turn import open_turn
 
 
@@ -33,7 +34,7 @@ def derender_chat_stream(model: Model, body: DerenderChatStreamRequest, report: 
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
     """
-    call = open_call(model, body, body.chat_request, is_chat=True)
+    call = open_call(model, body, body.chat_request, reduce_chat)
     _refuse_other_dialect(call)
     stream, options, binding = open_chat(model, call)
     role_sent = call.state is not None and call.state.role_sent
@@ -51,7 +52,7 @@ def derender_completion_stream(
     Raises:
         ModelNotFound, BadRequest, SchemaError: in the order in which vLLM checks.
     """
-    call = open_call(model, body, body.completion_request, is_chat=False)
+    call = open_call(model, body, body.completion_request, reduce_completion)
     _refuse_other_dialect(call)
     options = options_of_completion(call.request)
     refuse_stop_strings(call.request)

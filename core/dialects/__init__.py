@@ -13,5 +13,6 @@ from core.dialects.chat import CHAT
 from core.dialects.completions import COMPLETIONS
 from core.dialects.dialect import Dialect
 from core.dialects.messages import MESSAGES
+from core.dialects.responses import RESPONSES
 
-DIALECTS: tuple[Dialect, ...] = (CHAT, COMPLETIONS, MESSAGES)
+DIALECTS: tuple[Dialect, ...] = (CHAT, COMPLETIONS, MESSAGES, RESPONSES)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from core.choice.output import Report
+    from core.errors import RequestError
     from core.protocol.derender import OneShotBody, StreamBody
     from core.protocol.engine import GenerateResponse, Usage
     from core.relay.answer import AnswerWriter
@@ -136,7 +137,8 @@ class Dialect:
     a stream's events bear their types as names and its last event ends it;
     without, they are bare and ``[DONE]`` ends it. ``errors`` is the shape of
     the full endpoint's errors and of counting's; render and derender always
-    answer in vLLM's.
+    answer in vLLM's. ``missing`` is the error for whoever asks for an answer
+    by its id, None where the dialect has no such endpoints: none is ever stored.
     """
 
     name: str
@@ -149,3 +151,4 @@ class Dialect:
     relaying: Callable[[], Relaying]
     count_path: str | None = None
     counting: Callable[[], Counting] | None = None
+    missing: Callable[[str], RequestError] | None = None

@@ -20,14 +20,14 @@ from core.parsing.checkpoint import CheckpointRefused, Layouts, Prototype, check
 from core.tokenizer import Tokenizer
 from core.upstream.model_view import ModelView
 from core.upstream.parsers import (
-    ChatStreamProcessor,
-    assemble_chat_message_fields,
     build_parser,
     choose_parser_class,
     new_processor,
+    read_whole,
     resolve_finish_reason,
     tell_prompt,
 )
+from core.upstream.reading import Segment
 from core.upstream.requests import validate_chat
 from core.upstream.tables import check_version, installed_layouts
 from core.upstream.version import vllm_version
@@ -92,8 +92,8 @@ class ChatParser:
         """A fresh vLLM parser, told the chat template's arguments that rendering settled on."""
         return build_parser(self.parser_cls, self.tokenizer, self.view, chat_request.tools, template_kwargs)
 
-    def processor(self, chat_request: Any, key: str | None = None) -> ChatStreamProcessor:
-        """A fresh stream processor of vLLM for one output of ``chat_request``.
+    def processor(self, chat_request: Any, key: str | None = None) -> Any:
+        """A fresh stream processor, vLLM's or one like it, for one output of ``chat_request``.
 
         Requests with the same ``key`` have the same tools and template
         arguments: the parser is built for the first and copied for the others.
@@ -163,13 +163,17 @@ class ChatParser:
 
 
 class ParsedMessage(NamedTuple):
-    """What a parser makes of a complete output; ``reasoning_tokens`` only where they are counted."""
+    """What a parser makes of a complete output; ``reasoning_tokens`` only where they are counted.
+
+    ``segments`` are those of gpt-oss models, where the dialect asks for them.
+    """
 
     content: str | None
     reasoning: str | None
     tool_calls: list[dict[str, Any]]
     finish_reason: str
     reasoning_tokens: int | None
+    segments: Sequence[Segment] | None = None
 
 
 class OneShotParser:
@@ -203,27 +207,13 @@ class OneShotParser:
             live = self._parser.build(self._request)
             if self._prompt_token_ids is not None:
                 tell_prompt(live, self._prompt_token_ids)
-            reasoning, content, calls = live.parse(
-                text,
-                self._request,
-                enable_auto_tools=self._enable_auto_tools,
-                model_output_token_ids=token_ids,
-            )
+            read = read_whole(self._parser.parser_cls, live, self._request, text, token_ids, self._enable_auto_tools)
             counted = live.count_reasoning_tokens(tuple(token_ids)) if self._count_reasoning else None
-            fields = assemble_chat_message_fields(
-                self._request,
-                reasoning,
-                content,
-                calls,
-                enable_auto_tools=self._enable_auto_tools,
-                parser_cls=self._parser.parser_cls,
-            )
         except Exception as exc:
             # Parsers read model output, which can be anything; whatever they make of it is no fault of the server.
             raise BadRequest(str(exc) or type(exc).__name__) from exc
-        tool_calls = [call.model_dump() for call in fields.tool_calls]
-        ends = resolve_finish_reason(finish_reason, self._request, bool(tool_calls))
-        return ParsedMessage(fields.content, fields.reasoning, tool_calls, ends, counted)
+        ends = resolve_finish_reason(finish_reason, self._request, bool(read.tool_calls))
+        return ParsedMessage(read.content, read.reasoning, read.tool_calls, ends, counted, read.segments)
 
 
 def load_chat_parser(

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.choice.audit import Expected, expected_of
-from core.json import JsonValue
+from core.json import Json, JsonValue
 from core.kept import sum_of
 from core.protocol.output_options import OutputOptions, chat_options
 
@@ -37,20 +37,29 @@ class KnownRequest:
     Parameters
     ----------
     chat_request:
-        vLLM's ``ChatCompletionRequest``.
+        vLLM's ``ChatCompletionRequest``, or another that its parsers read.
     digest:
         What stands for it among the requests that a deployment keeps.
+    read_options:
+        Reads what it says about its output, in a dialect of its own.
+
+    ``tied`` is what of it ties a stream to it, in the form of a chat request,
+    where its dialect has another form.
     """
 
-    def __init__(self, chat_request: Any, digest: bytes) -> None:
+    def __init__(
+        self, chat_request: Any, digest: bytes, read_options: Callable[[Any], OutputOptions] = chat_options
+    ) -> None:
         self.chat_request = chat_request
         self.digest = digest
         self.shaping: Shaping | None = None
+        self.tied: Json | None = None
+        self._read_options = read_options
 
     @cached_property
     def options(self) -> OutputOptions:
         """What it says about its output."""
-        return chat_options(self.chat_request)
+        return self._read_options(self.chat_request)
 
     @cached_property
     def expected(self) -> Expected:
@@ -58,8 +67,14 @@ class KnownRequest:
         return expected_of(self.chat_request)
 
 
-def known_request(parser: ChatParser, dialect: str, request: JsonValue, validate: Callable[[], Any]) -> KnownRequest:
-    """A request of a dialect; ``validate`` makes vLLM's ``ChatCompletionRequest`` of it, where it is not known yet.
+def known_request(
+    parser: ChatParser,
+    dialect: str,
+    request: JsonValue,
+    validate: Callable[[], Any],
+    read_options: Callable[[Any], OutputOptions] = chat_options,
+) -> KnownRequest:
+    """A request of a dialect; ``validate`` makes vLLM's of it, where it is not known yet.
 
     Raises:
         SchemaError, BadRequest: as ``validate`` does.
@@ -67,7 +82,7 @@ def known_request(parser: ChatParser, dialect: str, request: JsonValue, validate
     digest, cost = sum_of([dialect, request])
     known = parser.requests.get(digest)
     if known is None:
-        known = KnownRequest(validate(), digest)
+        known = KnownRequest(validate(), digest, read_options)
         parser.requests.put(digest, known, cost)
     return known
 

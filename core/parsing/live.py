@@ -13,19 +13,19 @@ from typing import Any
 from core.parsing.budget import ParserBudget
 from core.parsing.chat_parser import ChatParser
 from core.text.detokenizer import DecodeOptions, Window, detokenize, seed_window
-from core.upstream.parsers import ChatStreamProcessor
+from core.upstream.reading import Segment
 
 
 @dataclass
 class LiveStream:
-    """A processor and its window. ``step`` changes both, within the ``budget`` of a call.
+    """A processor, vLLM's or one like it, and its window. ``step`` changes both, within the ``budget`` of a call.
 
     Without one it is the engine that sets the pace, token by token. ``text``
     is what was decoded by the last step.
     """
 
     parser: ChatParser
-    processor: ChatStreamProcessor
+    processor: Any
     window: Window
     decode: DecodeOptions
     budget: ParserBudget | None = None
@@ -68,6 +68,12 @@ class LiveStream:
             if keep is not None:
                 keep = max(keep - len(text), 0)
         return merge_deltas(deltas) if by_token else result.delta, result.finish_reason
+
+    def take_segments(self) -> Sequence[Segment] | None:
+        """What the last step said, in segments; None where the model or the dialect has none."""
+        take = getattr(self.processor, "take_segments", None)
+        segments: Sequence[Segment] | None = None if take is None else take()
+        return segments
 
 
 def merge_deltas(parts: Iterable[Any]) -> Any:

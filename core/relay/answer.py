@@ -38,6 +38,10 @@ class AnswerWriter(Protocol):
         """
         ...
 
+    def fail(self, error: RequestError) -> list[Json]:
+        """What ends the answer where it cannot go on."""
+        ...
+
 
 class AnswerStream:
     """The chunks of one request's answer, the choices interleaved as the engine sends them.

@@ -46,6 +46,7 @@ class RelayRequest:
     answer, for each prompt; with ``echo_only`` it is all that is wanted.
     ``prompt_tokens`` are those of all prompts together, images expanded.
     ``turn`` is there where the conversation continues token for token.
+    ``kept`` is what its dialect needs for the answer besides.
     """
 
     model: Model
@@ -68,6 +69,7 @@ class RelayRequest:
     max_tokens: Sequence[int]
     prompt_tokens: int
     turn: RelayedTurn | None = None
+    kept: Any = None
 
 
 def open_chat(
@@ -157,8 +159,10 @@ def open_rendered(
     is_chat: bool,
     prompt_tokens: int | None = None,
     turn: RelayedTurn | None = None,
+    kept: Any = None,
 ) -> RelayRequest:
-    """A request that is rendered; ``chat``, ``echo``, ``prompt_tokens`` and ``turn`` are as in :class:`RelayRequest`.
+    """A request that is rendered; ``chat``, ``echo``, ``prompt_tokens``, ``turn`` and ``kept`` are as in
+    :class:`RelayRequest`.
 
     Raises:
         BadRequest: an id is outside the vocabulary, or a field is set that ``passing`` does not let through.
@@ -203,6 +207,7 @@ def open_rendered(
         max_tokens=[prompt["sampling_params"]["max_tokens"] for prompt in prompts],
         prompt_tokens=sum(len(prompt["token_ids"]) for prompt in prompts) if prompt_tokens is None else prompt_tokens,
         turn=turn,
+        kept=kept,
     )
 
 

@@ -93,7 +93,14 @@ def render_counted_chat(
         check_prompt(chat.prompt)
         completion = request.max_completion_tokens
         requested = completion if completion is not None else request.max_tokens
-        sampling = resolve_sampling(request, requested, len(chat.prompt.token_ids), renderer.defaults, renderer.limits)
+        sampling = resolve_sampling(
+            request,
+            requested,
+            len(chat.prompt.token_ids),
+            renderer.defaults,
+            renderer.limits,
+            request.truncate_prompt_tokens,
+        )
         arguments = chat.conversation.arguments
         written = generate_request(
             request,

@@ -50,7 +50,12 @@ def render_valid_completion(model: Model, request: Any, request_id: str | None =
         for index, prompt in enumerate(prompts):
             check_prompt(prompt)
             sampling = resolve_sampling(
-                request, request.max_tokens, len(prompt.token_ids), renderer.defaults, renderer.limits
+                request,
+                request.max_tokens,
+                len(prompt.token_ids),
+                renderer.defaults,
+                renderer.limits,
+                request.truncate_prompt_tokens,
             )
             one_id = base_id if len(prompts) == 1 else f"{base_id}-{index}"
             written.append(generate_request(request, one_id, prompt, sampling))

@@ -5,6 +5,7 @@ The first step of a rendering. The order of the checks is that of vLLM's ``Onlin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +25,14 @@ _AUTO_OFF = '"auto" tool choice requires --enable-auto-tool-choice and --tool-ca
 class Conversation:
     """A request that may be rendered.
 
-    ``request`` is vLLM's, ``tools`` are as chat templates see them (None: none
-    are shown), ``params`` vLLM's ``ChatParams`` with them (harmony, which no
-    template writes, leaves them out), and ``arguments`` the template's
-    arguments without them, which parsers read, too.
+    ``request`` is vLLM's, ``messages`` are those of a chat, ``tools`` are as chat
+    templates see them (None: none are shown), ``params`` vLLM's ``ChatParams``
+    with them (harmony, which no template writes, leaves them out), and
+    ``arguments`` the template's arguments without them, which parsers read, too.
     """
 
     request: Any
+    messages: Sequence[Any]
     tools: list[dict[str, Any]] | None
     params: Any
     arguments: dict[str, Any]
@@ -49,11 +51,11 @@ def read_chat(renderer: Renderer, request: Any) -> Conversation:
     hidden = request.tool_choice == "none" and renderer.options.exclude_tools_when_tool_choice_none
     tools = None if hidden else _tool_dicts(request)
     if not renderer.is_harmony:
-        return _read(renderer, request, tools)
+        return read_conversation(renderer, request, request.messages, tools)
     if has_non_text_content(request.messages):
         # vLLM would leave such parts out and say nothing.
         raise BadRequest(f"{renderer.view.served_model_name} is not a multimodal model")
-    return _gather(renderer, request, tools)
+    return gather(renderer, request, request.messages, tools)
 
 
 def read_tokenized(renderer: Renderer, request: Any) -> Conversation:
@@ -62,33 +64,48 @@ def read_tokenized(renderer: Renderer, request: Any) -> Conversation:
     Raises:
         Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
     """
-    return _read(renderer, request, _tool_dicts(request))
+    return read_conversation(renderer, request, request.messages, _tool_dicts(request))
 
 
-def _read(renderer: Renderer, request: Any, tools: list[dict[str, Any]] | None) -> Conversation:
-    _check_template_trust(renderer, request)
+def read_conversation(
+    renderer: Renderer, request: Any, messages: Sequence[Any], tools: list[dict[str, Any]] | None
+) -> Conversation:
+    """The conversation of a request of any kind, with its messages and tools in the form of a chat's.
+
+    Raises:
+        Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
+    """
+    check_template_trust(renderer, request)
     check_media_options(request)
-    return _gather(renderer, request, tools)
+    return gather(renderer, request, messages, tools)
 
 
-def _gather(renderer: Renderer, request: Any, tools: list[dict[str, Any]] | None) -> Conversation:
+def gather(
+    renderer: Renderer, request: Any, messages: Sequence[Any], tools: list[dict[str, Any]] | None
+) -> Conversation:
+    """As :func:`read_conversation`, of a request that nothing is wrong with."""
     params = request.build_chat_params(renderer.options.chat_template, renderer.options.chat_template_content_format)
     defaults = dict(renderer.template_kwargs)
     arguments = merge_kwargs(defaults, params.chat_template_kwargs)
     if not renderer.is_harmony:
         shown = {"tools": tools, "tokenize": is_mistral(renderer.tokenizer)}
         params = params.with_defaults(merge_kwargs(defaults, shown))
-    return Conversation(request, tools, params, arguments)
+    return Conversation(request, messages, tools, params, arguments)
 
 
 def _tool_dicts(request: Any) -> list[dict[str, Any]] | None:
     return None if request.tools is None else [tool.model_dump() for tool in request.tools]
 
 
-def _check_template_trust(renderer: Renderer, request: Any) -> None:
-    """Refuse a template that comes with the request, unless the deployment trusts its clients."""
+def check_template_trust(renderer: Renderer, request: Any) -> None:
+    """Refuse a template that comes with the request, unless the deployment trusts its clients.
+
+    Raises:
+        BadRequest: there is one.
+    """
     named = (request.chat_template_kwargs or {}).get("chat_template")
-    if not renderer.options.trust_request_chat_template and (request.chat_template is not None or named is not None):
+    given = getattr(request, "chat_template", None)
+    if not renderer.options.trust_request_chat_template and (given is not None or named is not None):
         raise BadRequest(_UNTRUSTED_TEMPLATE)
     if renderer.options.short and (request.chat_template is not None or named is not None):
         raise LongWork

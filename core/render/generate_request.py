@@ -21,8 +21,9 @@ def generate_request(
     parse_context: dict[str, Any] | None = None,
     images: ImageHandling = AS_ASKED,
 ) -> dict[str, Any]:
-    """Assemble a ``GenerateRequest``; ``request`` is vLLM's chat or completion request."""
+    """Assemble a ``GenerateRequest``. ``request`` is vLLM's, of any dialect: a field that it lacks is not asked for."""
     streams = bool(request.stream)
+    stream_options = _field(request, "stream_options")
     written = {
         "request_id": request_id,
         "token_ids": prompt.token_ids,
@@ -35,11 +36,11 @@ def generate_request(
         "reasoning_parser_kwargs": (
             None if reasoning_template_kwargs is None else {"chat_template_kwargs": reasoning_template_kwargs}
         ),
-        "return_token_ids": request.return_token_ids,
+        "return_token_ids": _field(request, "return_token_ids"),
         "output_mode": "tokens",
         "parse_context": parse_context,
         "stream": streams,
-        "stream_options": request.stream_options.model_dump() if streams and request.stream_options else None,
+        "stream_options": stream_options.model_dump() if streams and stream_options else None,
         "cache_salt": request.cache_salt,
         "priority": request.priority,
         "kv_transfer_params": sampling.kv_transfer_params,
@@ -48,6 +49,11 @@ def generate_request(
     if prompt.images is not None:
         written |= prompt.images.fields(images.payload or request.mm_payload)
     return written
+
+
+def _field(request: Any, name: str) -> Any:
+    """A field of a request, None where its dialect has none of this name: an unknown one may stand there."""
+    return getattr(request, name) if name in type(request).model_fields else None
 
 
 def parse_context(request: Any, template_kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def encode_conversation(
         assert not isinstance(written, str)  # harmony has no text
         return Prompt(written)
     params = renderer.tokenize_params(request)
-    token_ids = reused_ids(request, renderer.view, tokenizer, request.messages)
+    token_ids = reused_ids(request, renderer.view, tokenizer, conversation.messages)
     if token_ids is not None:
         return Prompt(token_ids)
     rendered = write_conversation(renderer, conversation)

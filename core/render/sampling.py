@@ -65,19 +65,26 @@ def check_beam_search(request: Any) -> None:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sampling parameters on the wire, and the transfer parameters that go beside them."""
+    """Sampling parameters on the wire, and the transfer parameters beside them; ``source`` is vLLM's own form."""
 
+    source: Any
     params: dict[str, Any]
     kv_transfer_params: dict[str, Any] | None
     ec_transfer_params: dict[str, Any] | None
 
 
 def resolve_sampling(
-    request: Any, requested: int | None, prompt_length: int, defaults: SamplingDefaults, limits: Limits
+    request: Any,
+    requested: int | None,
+    prompt_length: int,
+    defaults: SamplingDefaults,
+    limits: Limits,
+    truncation: int | None,
 ) -> Sampling:
     """The parameters for one prompt of ``prompt_length`` tokens.
 
-    ``requested`` is the request's own limit of output tokens.
+    ``requested`` is the request's own limit of output tokens, ``truncation``
+    the length that its prompt was cut to (None: it was not; -1: to what fits).
 
     Raises:
         Exception: a value is out of its range, or nothing is left for the output.
@@ -88,7 +95,7 @@ def resolve_sampling(
         prompt_length,
         dict(defaults.values),
         defaults.max_tokens,
-        truncate_prompt_tokens=request.truncate_prompt_tokens,
+        truncate_prompt_tokens=truncation,
     )
     params = request.to_sampling_params(max_tokens, dict(defaults.values))
     if params.n > limits.max_n_sequences:
@@ -103,6 +110,6 @@ def resolve_sampling(
     # vLLM hands these over beside the sampling parameters; the engine puts them back.
     if extra:
         written["extra_args"] = extra
-    else:
-        written.pop("extra_args", None)
-    return Sampling(written, *transfer)
+    elif written.get("extra_args"):
+        del written["extra_args"]
+    return Sampling(params, written, *transfer)

@@ -6,21 +6,22 @@ checked here, before anything of it is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from core.bounds import check_count
+from core.json import Json
 from core.model import Model
 from core.options import SHORT_BYTES
 from core.protocol.derender import StreamBody, StreamState
 from core.protocol.engine import GenerateChunk
-from core.state.context import Context, pack_context, reduce_request, unpack_context
+from core.state.context import Context, pack_context, unpack_context
 
 
 class StreamCall(NamedTuple):
     """A streaming call with everything that it may leave out filled in.
 
-    ``request`` is the chat or completion request, as sent or as carried.
+    ``request`` is the client's, as sent or as carried.
     ``packed_context`` goes into the next state when the stream carries one.
     """
 
@@ -37,10 +38,9 @@ def open_call(
     model: Model,
     body: StreamBody,
     request: Mapping[str, Any] | None,
-    *,
-    is_chat: bool,
+    reduce: Callable[[Mapping[str, Any]], Json],
 ) -> StreamCall:
-    """Put a call and its state together.
+    """Put a call and its state together. ``reduce`` gives what of a request is carried.
 
     Raises:
         ModelNotFound, BadRequest: also for a state that is not signed as required.
@@ -59,7 +59,8 @@ def open_call(
     packed = state.context if state is not None else None
     if body.carry_context and packed is None:
         # Prompt ids are long, and after the first chunk only a replay reads them: they are added for one alone.
-        packed = pack_context(Context(body.model, body.prompt_tokens, None, reduce_request(request, is_chat)))
+        reduced = None if request is None else reduce(request)
+        packed = pack_context(Context(body.model, body.prompt_tokens, None, reduced))
     return StreamCall(
         model_name=name,
         request=request if request is not None else context.request,

@@ -29,6 +29,18 @@ class CarriedStream(Protocol):
         """
         ...
 
+    @property
+    def counts_ids(self) -> bool:
+        """Whether all ids of the output are needed to count the reasoning among them."""
+        ...
+
+    def count_reasoning(self, token_ids: Sequence[int], length: int) -> int:
+        """How many tokens of the output are reasoning; 0 where nothing can tell. Changes nothing.
+
+        ``token_ids`` are all of it where they are needed, ``length`` is their number.
+        """
+        ...
+
     def save(self, written: Json) -> Json:
         """The state's fields of the stream; ``written`` are those of its writer. Changes nothing.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.bounds import check_stream_length
@@ -27,6 +27,7 @@ from core.state.checkpoint import Lengths, Written, read_checkpoint, write_check
 from core.state.context import context_with_prompt
 from core.state.fingerprint import check_fingerprint, digest, with_slice
 from core.state.window import read_window, window_fields
+from core.upstream.parsers import counts_as_it_reads
 from core.upstream.version import slice_version
 
 MAX_KEPT_BYTES = 256 * 1024
@@ -197,6 +198,19 @@ class CarriedParsed:
         self._ended = self._ended or output.finish_reason is not None
         self._lengths = Lengths(self._lengths.prompt, self._lengths.output + len(choice.token_ids or ()))
         return output
+
+    @property
+    def counts_ids(self) -> bool:
+        live = self._stream.live
+        return live.parser.counts_reasoning and not counts_as_it_reads(live.processor.parser)
+
+    def count_reasoning(self, token_ids: Sequence[int], length: int) -> int:
+        live = self._stream.live
+        if not live.parser.counts_reasoning:
+            return 0
+        # A parser that counts as it reads looks at their number alone.
+        ids = token_ids if self.counts_ids else [0] * length
+        return int(live.processor.parser.count_reasoning_tokens(tuple(ids)))
 
     def save(self, written: Json) -> Json:
         stream = self._stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from core.choice.output import ChoiceOutput
@@ -37,6 +38,13 @@ class CarriedText:
 
     def advance(self, choice: StreamChoice) -> ChoiceOutput:
         return self._stream.advance(choice)
+
+    @property
+    def counts_ids(self) -> bool:
+        return False
+
+    def count_reasoning(self, token_ids: Sequence[int], length: int) -> int:
+        return 0
 
     def save(self, written: dict[str, Any]) -> dict[str, Any]:
         fields = {

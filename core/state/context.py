@@ -56,16 +56,18 @@ class Context:
     request: dict[str, Any] | None = None
 
 
-def reduce_request(request: Mapping[str, Any] | None, is_chat: bool) -> dict[str, Any] | None:
-    """The request with only the fields that shape its output."""
-    if request is None:
-        return None
-    kept = {name: request[name] for name in KEPT if name in request}
-    if is_chat:
-        kept["messages"] = [_call_skeleton(m) for m in request.get("messages") or () if _calls(m)]
-    else:
-        kept["prompt"] = "-"  # a completion request must have one; nothing reads it
-    return kept
+def reduce_chat(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A chat request with only the fields that shape its output."""
+    return {**_kept(request), "messages": [_call_skeleton(m) for m in request.get("messages") or () if _calls(m)]}
+
+
+def reduce_completion(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A completion request with only the fields that shape its output."""
+    return {**_kept(request), "prompt": "-"}  # it must have one; nothing reads it
+
+
+def _kept(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: request[name] for name in KEPT if name in request}
 
 
 def _calls(message: Any) -> list[Any]:

@@ -27,6 +27,7 @@ class Use:
 _CHAT = "vllm.entrypoints.openai.chat_completion"
 _ENGINE = "vllm.parser.engine"
 _HARMONY = "vllm.entrypoints.openai.parser.harmony_utils"
+_RESPONSES = "vllm.entrypoints.openai.responses"
 _TEMPLATE = "vllm._slice.chat_template"
 
 USES = (
@@ -80,6 +81,46 @@ USES = (
     Use("vllm.entrypoints.anthropic.protocol:AnthropicMessagesRequest"),
     Use("vllm.entrypoints.anthropic.serving:AnthropicServingMessages"),
     Use("vllm.entrypoints.anthropic.serving:_to_anthropic_stop_reason"),
+    Use("vllm.entrypoints.generate.base.protocol:DeltaFunctionCall", 0, ("name", "arguments")),
+    Use("vllm.entrypoints.generate.base.protocol:DeltaMessage", 0, ("content", "reasoning", "tool_calls")),
+    Use("vllm.entrypoints.generate.base.protocol:DeltaToolCall", 0, ("index", "function")),
+    Use("vllm.entrypoints.generate.base.protocol:FunctionCall", 0, ("id", "name", "arguments")),
+    Use(f"{_HARMONY}:extract_function_from_recipient", 1),
+    Use(f"{_HARMONY}:get_user_message", 1),
+    Use(f"{_HARMONY}:has_custom_tools", 1),
+    Use(f"{_HARMONY}:is_function_recipient", 1),
+    Use(f"{_RESPONSES}.harmony:construct_harmony_previous_input_messages", 1),
+    Use(f"{_RESPONSES}.harmony:harmony_to_response_output", 2, ("incomplete",)),
+    Use(f"{_RESPONSES}.harmony:response_input_to_harmony", 2),
+    Use(f"{_RESPONSES}.protocol:ResponsesRequest.build_chat_params", 3),
+    Use(f"{_RESPONSES}.protocol:ResponsesRequest.build_tok_params", 2),
+    Use(f"{_RESPONSES}.protocol:ResponsesRequest.is_include_output_logprobs", 1),
+    Use(f"{_RESPONSES}.protocol:ResponsesRequest.to_sampling_params", 3),
+    Use(f"{_RESPONSES}.protocol:ResponsesResponse.from_request", 2, ("model_name", "created_time", "output", "status",
+        "kv_transfer_params", "ec_transfer_params")),
+    Use(f"{_RESPONSES}.streaming_events:SimpleStreamingEventProcessor", 0, ("state", "tools")),
+    Use(f"{_RESPONSES}.streaming_events:SimpleStreamingEventProcessor.close_current", 1, ("status",)),
+    Use(f"{_RESPONSES}.streaming_events:SimpleStreamingEventProcessor.emit_delta", 4),
+    Use(f"{_RESPONSES}.streaming_events:SimpleStreamingEventProcessor.needs_transition", 3),
+    Use(f"{_RESPONSES}.streaming_events:SimpleStreamingEventProcessor.open", 3),
+    Use(f"{_RESPONSES}.streaming_events:SimpleStreamingEventProcessor.resolve_target_state", 2),
+    Use(f"{_RESPONSES}.streaming_events:SimpleStreamingState", 0),
+    Use(f"{_RESPONSES}.streaming_events:StreamingState", 0, ("current_content_index", "current_output_index",
+        "current_item_id", "current_call_id", "sent_output_item_added", "is_first_function_call_delta")),
+    Use(f"{_RESPONSES}.streaming_events:_StateType"),
+    Use(f"{_RESPONSES}.streaming_events:emit_content_delta_events", 3),
+    Use(f"{_RESPONSES}.streaming_events:emit_previous_item_done_events", 3),
+    Use(f"{_RESPONSES}.streaming_events:split_delta", 1),
+    Use(f"{_RESPONSES}.utils:Logprob", attributes=("model_validate",)),
+    Use(f"{_RESPONSES}.utils:build_response_output_items", 0, ("reasoning", "content", "tool_calls", "logprobs",
+        "tools", "finish_reason")),
+    Use(f"{_RESPONSES}.utils:construct_input_messages", 0, ("request_instructions", "request_input")),
+    Use(f"{_RESPONSES}.utils:construct_tool_dicts", 2, ("exclude_tools_when_tool_choice_none",)),
+    Use(f"{_RESPONSES}.utils:extract_function_tool_names", 1),
+    Use(f"{_RESPONSES}.utils:extract_tool_types", 1),
+    Use(f"{_RESPONSES}.utils:reuse_streamed_item_ids", 2),
+    Use("vllm.entrypoints.serve.utils.tool_calls_utils:maybe_filter_parallel_tool_calls", 2),
+    Use("vllm.renderers.chat_utils:make_tool_call_id", 0),
     Use("vllm.renderers.hf:resolve_chat_template"),
     Use("vllm.exceptions:VLLMError"),
     Use("vllm.parser.utils:count_history_tool_calls"),
@@ -110,9 +151,13 @@ USES = (
 )  # fmt: skip
 """Everything, as the newest version has it."""
 
+_OLDER_RESPONSES = frozenset({"build_response_output_items.finish_reason", "close_current.status"})
 LACKING: Mapping[str, frozenset[str]] = {
+    "0.32.0": _OLDER_RESPONSES,
     "0.31.0": frozenset(
         {
+            *_OLDER_RESPONSES,
+            "vllm.entrypoints.openai.responses.utils:reuse_streamed_item_ids",
             "get_parser.tokenizer",
             "vllm.parser.abstract_parser:Parser.always_adjust_request",
             "vllm.parser.abstract_parser:Parser.set_prompt_token_ids",

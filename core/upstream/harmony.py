@@ -29,16 +29,32 @@ def harmony_ids(
     instructions, rest = extract_instructions_from_messages([_with_calls(message) for message in messages])
     if reasoning_effort == "none":
         raise invalid("Harmony does not support reasoning_effort='none'", "reasoning_effort")
-    preamble = build_harmony_preamble(
+    before = preamble(instructions, tools, reasoning_effort, tools is not None, start_date)
+    ids: list[int] = render_for_completion([*before, *parse_chat_inputs_to_harmony_messages(rest)])
+    return ids
+
+
+def preamble(
+    instructions: str | None,
+    tools: Sequence[Any] | None,
+    reasoning_effort: str | None,
+    with_custom_tools: bool,
+    start_date: str | None,
+) -> list[Any]:
+    """The system and developer messages of a conversation; ``start_date`` is as in :func:`harmony_ids`.
+
+    Raises:
+        Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
+    """
+    messages: list[Any] = build_harmony_preamble(
         instructions=instructions,
         tools=tools,
         reasoning_effort=reasoning_effort,
-        with_custom_tools=tools is not None,
+        with_custom_tools=with_custom_tools,
     )
     if start_date:
-        preamble[0].content[0].with_conversation_start_date(start_date)
-    ids: list[int] = render_for_completion([*preamble, *parse_chat_inputs_to_harmony_messages(rest)])
-    return ids
+        messages[0].content[0].with_conversation_start_date(start_date)
+    return messages
 
 
 def _with_calls(message: Any) -> Any:

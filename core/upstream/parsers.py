@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vllm.entrypoints.openai.chat_completion.message_assembly import assemble_chat_message_fields
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
 from vllm.entrypoints.serve.utils.tool_calls_utils import resolve_finish_reason
 from vllm.parser import ParserManager
@@ -13,15 +14,17 @@ from vllm.parser import ParserManager
 from core.errors import ConfigurationError
 from core.upstream.contract import has
 from core.upstream.model_view import ModelView
+from core.upstream.reading import Whole
 from core.upstream.version import vllm_version
 
 __all__ = [
     "ChatStreamProcessor",
     "always_adjusts",
-    "assemble_chat_message_fields",
     "build_parser",
     "choose_parser_class",
+    "counts_as_it_reads",
     "new_processor",
+    "read_whole",
     "resolve_finish_reason",
     "tell_prompt",
 ]
@@ -95,6 +98,40 @@ def always_adjusts(parser_cls: Any) -> bool:
     return known and bool(parser_cls.always_adjust_request)
 
 
-def new_processor(parser_cls: Any, parser: Any, chat_request: Any, enable_auto_tools: bool) -> ChatStreamProcessor:
-    """A stream processor for one output of ``chat_request``, around a fresh parser."""
-    return ChatStreamProcessor(chat_request, parser, enable_auto_tools=enable_auto_tools, parser_cls=parser_cls)
+def counts_as_it_reads(parser: Any) -> bool:
+    """Whether a parser knows how much of what it read is reasoning; others are told all ids of an output to count."""
+    return (
+        hasattr(parser, "process_chunk")  # harmony
+        or hasattr(parser, "_engine")
+        or hasattr(getattr(parser, "reasoning_parser", None), "_parser_engine")
+    )
+
+
+def new_processor(parser_cls: Any, parser: Any, request: Any, enable_auto_tools: bool) -> Any:
+    """A stream processor for one output of ``request``, around a fresh parser: vLLM's, or one with its surface."""
+    if isinstance(request, ChatCompletionRequest):
+        return ChatStreamProcessor(request, parser, enable_auto_tools=enable_auto_tools, parser_cls=parser_cls)
+    from core.upstream.responses_output import ResponsesProcessor  # late: only a deployment that speaks Responses
+
+    return ResponsesProcessor(request, parser)
+
+
+def read_whole(
+    parser_cls: Any, parser: Any, request: Any, text: str, token_ids: Sequence[int], enable_auto_tools: bool
+) -> Whole:
+    """Read a complete output of ``request`` with a fresh parser.
+
+    Raises:
+        Exception: of any kind, from the parser.
+    """
+    if not isinstance(request, ChatCompletionRequest):
+        from core.upstream import responses_output  # late: only a deployment that speaks Responses
+
+        return responses_output.read_whole(parser, request, text, token_ids, enable_auto_tools=enable_auto_tools)
+    reasoning, content, calls = parser.parse(
+        text, request, enable_auto_tools=enable_auto_tools, model_output_token_ids=token_ids
+    )
+    fields = assemble_chat_message_fields(
+        request, reasoning, content, calls, enable_auto_tools=enable_auto_tools, parser_cls=parser_cls
+    )
+    return Whole(fields.reasoning, fields.content, [call.model_dump() for call in fields.tool_calls])

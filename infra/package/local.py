@@ -24,7 +24,8 @@ NAME = "local.yaml"
 SETTINGS = ROOT / "infra" / "package" / "local_settings.json"
 _ADAPTER = "local-adapter"
 _STAND_IN = ROOT / "infra" / "emulator" / "adapter" / "web_adapter.py"
-_RELAY_ROUTES = (("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("POST", "/v1/messages"))
+_RELAY_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses")
+_RELAY_ROUTES = tuple(("POST", path) for path in _RELAY_PATHS)
 
 
 class _Template(yaml.SafeLoader):

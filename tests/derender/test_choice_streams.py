@@ -27,6 +27,7 @@ from core.state.call import open_call
 from core.state.carried import CarriedStream
 from core.state.carried_parsed import open_parsed
 from core.state.carried_text import open_text
+from core.state.context import reduce_chat
 
 ROOT = Path(__file__).parents[2]
 TEXT = "<think>\nHm, 漢字.\n</think>\n\nHello, world!"
@@ -49,7 +50,7 @@ def body_of(ids: list[int], **fields: Any) -> DerenderChatStreamRequest:
 
 
 def opened(model: Model, body: DerenderChatStreamRequest) -> CarriedStream:
-    call = open_call(model, body, body.chat_request, is_chat=True)
+    call = open_call(model, body, body.chat_request, reduce_chat)
     parser = model.chat_parser
     if parser is None:
         return open_text(OutputReader(model, NO_REQUEST), call)
@@ -97,7 +98,7 @@ def test_a_call_leaves_its_body_as_it_was(load: Callable[..., Model]) -> None:
 def test_binding_a_call_changes_nothing(load: Callable[..., Model]) -> None:
     model = load()
     body = body_of([9707])
-    call = open_call(model, body, body.chat_request, is_chat=True)
+    call = open_call(model, body, body.chat_request, reduce_chat)
     first, second = (bind(call, model.limits, is_chat=True) for _ in range(2))
     assert first.choice_index == second.choice_index == 2
     # Each draws an id: nothing was remembered, in the call or in its chunks.

@@ -5,6 +5,7 @@ A case of an entry that answers as recorded fails the tests: a deviation that is
 
 from __future__ import annotations
 
+import copy
 import fnmatch
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -135,5 +136,79 @@ MESSAGES: tuple[Deviation, ...] = (
         "messages.qwen3-key.key.x-api-key.one",
         "keys are taken from x-api-key, which Anthropic's clients send, as well",
         _reaches_the_engine,
+    ),
+)
+
+
+def _vllm(status: int, words: str, kind: str = "") -> Check:
+    """An error in vLLM's shape that says ``words``."""
+
+    def check(recorded: Json, ours: Json) -> bool:
+        error = ours.get("body", {}).get("error", {})
+        return (
+            ours["status"] == status
+            and isinstance(error, dict)
+            and words in error["message"]
+            and (not kind or error["type"] == kind)
+        )
+
+    return check
+
+
+def _same_but(*names: str) -> Check:
+    """The same answer, but for fields of the response that are null."""
+
+    def check(recorded: Json, ours: Json) -> bool:
+        def cut(answer: Json) -> Json:
+            bodies = [event["data"].get("response", {}) for event in answer.get("events", ())]
+            for body in [*bodies, answer.get("body") or {}]:
+                for name in names:
+                    body.pop(name, None)
+            return answer
+
+        return bool(cut(copy.deepcopy(recorded)) == cut(copy.deepcopy(ours)))
+
+    return check
+
+
+def _same_text(recorded: Json, ours: Json) -> bool:
+    """The same events, but for where a text is cut."""
+
+    def texts(answer: Json) -> list[Json]:
+        events = [event["data"] for event in answer["events"]]
+        deltas = "".join(event["delta"] for event in events if "delta" in event)
+        others = [{**event, "sequence_number": 0} for event in events if "delta" not in event]
+        return [deltas, *others]
+
+    return ours["status"] == 200 and texts(ours) == texts(recorded)
+
+
+_RAW = "enable_response_messages is accepted and not answered: render and tokenize tell what a model was shown"
+_RESPONSE_FAILED = _vllm(502, "the engine failed while it generated", "BadGatewayError")
+RESPONSES: tuple[Deviation, ...] = (
+    Deviation("responses.qwen3-hermes.engine-error.required-array.one", _ENGINE, _RESPONSE_FAILED),
+    Deviation("responses.qwen3-hermes.engine-error.required-array.sse", _ENGINE, _RESPONSE_FAILED),
+    Deviation("responses.qwen3.engine-error.blank-after-thinking.one", _ENGINE, _RESPONSE_FAILED),
+    Deviation("responses.qwen3.engine-error.blank-after-thinking.sse", _ENGINE, _RESPONSE_FAILED),
+    Deviation("responses.gpt-oss.engine-error.unmarked-json.one", _ENGINE, _RESPONSE_FAILED),
+    Deviation("responses.gpt-oss.engine-error.unmarked-json.sse", _ENGINE, _RESPONSE_FAILED),
+    Deviation("responses.qwen3-hermes.length.stop-string.sse", _RELEASE, _same_text),
+    Deviation(
+        "responses.qwen3-hermes.logprobs.too-many.one",
+        "it is the engine that refuses so many, in these words; there is none behind a case that was refused",
+        _vllm(502, "the engine's answer ended before it was complete"),
+    ),
+    Deviation(
+        "responses.qwen3-hermes.logprobs.too-many.sse",
+        "as above; and what the engine refuses has its status, where vLLM breaks the stream off",
+        _vllm(502, "the engine's stream ended before the answer was complete"),
+    ),
+    Deviation("responses.gpt-oss.options.raw-messages.one", _RAW, _same_but("input_messages", "output_messages")),
+    Deviation("responses.gpt-oss.options.raw-messages.sse", _RAW, _same_but("input_messages", "output_messages")),
+    Deviation(
+        "responses.qwen3-parsable.parsable.raw-messages.one", _RAW, _same_but("input_messages", "output_messages")
+    ),
+    Deviation(
+        "responses.qwen3-key.key.none.*", "a refused key is told in the shape of all errors", _vllm(401, "API key")
     ),
 )

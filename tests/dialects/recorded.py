@@ -115,8 +115,9 @@ def wire_chunk(part: Json) -> Json:
 
 
 def _position(position: Json) -> Json:
+    # The sampled token is the first of the candidates, too.
     entries = [{"token_id": token_id, "logprob": logprob, "rank": rank} for token_id, logprob, rank in position]
-    return {**entries[0], "top_logprobs": entries[1:]}
+    return {**entries[0], "top_logprobs": entries}
 
 
 def joined(events: list[Json]) -> list[Json]:

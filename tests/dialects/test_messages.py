@@ -6,69 +6,23 @@ With pytest-xdist use `--dist loadgroup`, which keeps the cases of a server conf
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.dialects import deviations, recorded
+from tests.dialects.conftest import Services
+from tests.dialects.playing import asked_otherwise, call, choice_failed, chunks_of, usage_of
 from tests.dialects.recorded import Case, Json
-from tests.dialects.services import service
 from tests.golden.application import InProcess
 from tests.golden.difference import differences
 from tests.relay.replaying import ReplayingEngine
-from tests.support.serving import serving
 
 FILES = ("messages", "messages-render", "messages-count", "messages-errors")
+PREFIX = "chatcmpl-"
 CONFIGURATIONS = recorded.by_server(*FILES)
 each_server = pytest.mark.parametrize(
     "key", [pytest.param(key, marks=pytest.mark.xdist_group(f"messages-{i}")) for i, key in enumerate(CONFIGURATIONS)]
 )
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[tuple[ReplayingEngine, str]]:
-    replaying = ReplayingEngine()
-    with serving(replaying.app) as url:
-        yield replaying, url
-
-
-class Services:
-    """The application in use; the one before it is stopped first, so that only one model is in memory."""
-
-    def __init__(self, models_dir: Path, url: str, scratch: Any) -> None:
-        self._made_of = models_dir, url, scratch
-        self._key = ""
-        self._stack = ExitStack()
-        self._current: InProcess | None = None
-
-    def get(self, key: str) -> InProcess:
-        if self._current is None or key != self._key:
-            self.close()
-            models_dir, url, scratch = self._made_of
-            running = service(json.loads(key), models_dir, url, scratch.mktemp("service"))
-            self._current, self._key = self._stack.enter_context(running), key
-        return self._current
-
-    def close(self) -> None:
-        self._stack.close()
-        self._current = None
-
-
-@pytest.fixture(scope="module")
-def services(
-    models_dir: Path, engine: tuple[ReplayingEngine, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Services]:
-    found = Services(models_dir, engine[1], tmp_path_factory)
-    yield found
-    found.close()
-
-
-def call(application: InProcess, case: Case) -> Json:
-    body, headers = recorded.body_of(case), recorded.headers_of(case)
-    return recorded.answer_of(*application.call(case.get("method", "POST"), case["endpoint"], body, headers))
 
 
 def judge(case: Case, got: Json) -> str | None:
@@ -91,15 +45,9 @@ def test_every_recorded_case(key: str, services: Services, engine: tuple[Replayi
         engine[0].asked = None
         wrong.append(judge(case, call(application, case)))
         if case["engine"]:
-            wrong.append(_asked(case, engine[0].asked))
+            wrong.append(asked_otherwise(case, engine[0].asked))
     found = "\n".join(filter(None, wrong))
     assert not found, found
-
-
-def _asked(case: Case, asked: Json) -> str | None:
-    """What the engine was asked for, where it is not the prompt that vLLM's engine got."""
-    same = asked is not None and asked["token_ids"] == case["engine"][0]["prompt_token_ids"]
-    return None if same else f"{case['id']}: the engine was asked {asked}"
 
 
 def test_every_deviation_covers_a_case() -> None:
@@ -131,7 +79,10 @@ def test_derendered_streams_are_the_relayed_ones(
     """In chunks of any size, and in chunks of one token the recorded ones. Parsers read larger chunks otherwise."""
     application = services.get(key)
     for case in streamed(key):
-        engine[0].chunks = [*chunks_of(case, size), {"request_id": "engine", "choices": [], "usage": usage_of(case)}]
+        engine[0].chunks = [
+            *chunks_of(case, size, PREFIX),
+            {"request_id": "engine", "choices": [], "usage": usage_of(case)},
+        ]
         relayed = call(application, case)
         derendered = recorded.joined(recorded.Names().normal(derender_in_chunks(application, case, size)))
         if relayed["status"] != 200:
@@ -177,20 +128,6 @@ def _comparable(events: list[Json]) -> list[Json]:
     return found
 
 
-def usage_of(case: Case) -> Json:
-    return recorded.engine_chunks(case)[-1]["usage"]
-
-
-def chunks_of(case: Case, size: int) -> list[Json]:
-    """A recorded output in chunks of ``size`` tokens (0: in one)."""
-    (engine_call,) = case["engine"]
-    ids, last = engine_call["output_token_ids"], engine_call["chunks"][-1]
-    step = size or max(len(ids), 1)
-    parts = [{"index": 0, "token_ids": ids[start : start + step]} for start in range(0, max(len(ids), 1), step)]
-    parts[-1] |= {name: last[name] for name in ("finish_reason", "stop_reason") if name in last}
-    return [{"request_id": "chatcmpl-" + "1" * 32, "choices": [part]} for part in parts]
-
-
 def derender_in_chunks(application: InProcess, case: Case, size: int) -> list[Json]:
     """The events of a recorded output that comes in chunks of ``size`` tokens (0: in one)."""
     body = {
@@ -200,7 +137,7 @@ def derender_in_chunks(application: InProcess, case: Case, size: int) -> list[Js
         "stream_state": None,
     }
     headers = {**recorded.JSON_HEADERS, "x-api-key": "secret-1"}
-    chunks = chunks_of(case, size)
+    chunks = chunks_of(case, size, PREFIX)
     chunks[-1]["usage"] = usage_of(case)
     events: list[Json] = []
     for chunk in chunks:
@@ -249,7 +186,3 @@ def _judge_derendered(case: Case, status: int, got: Json) -> str | None:
     for name in ("kv_transfer_params", "ec_transfer_params"):
         answer["body"].pop(name, None)
     return judge(case, answer)
-
-
-def choice_failed(case: Case) -> bool:
-    return bool(case["engine"][0]["chunks"][-1].get("finish_reason") == "error")

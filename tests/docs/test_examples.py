@@ -21,7 +21,7 @@ DEMO_SERVICE, DEMO_ENGINE = "http://localhost:8100", "http://localhost:8200"
 LANGUAGES = {"python", "json", "sh", "text"}
 CALL = re.compile(r"`(GET|POST) (/[\w/.-]+)`")
 # Different in each answer; of these only the kind of value is compared.
-DRAWN = {"created", "config", "checkpoint", "signature"}
+DRAWN = {"created", "created_at", "config", "checkpoint", "signature", "item_id", "current_item_id"}
 with_python = [found for found in documents() if any(block.language == "python" for block in found.blocks)]
 
 
@@ -91,7 +91,7 @@ def differing(expected: Any, actual: Any, where: str, request: str) -> Any:
                     yield f"{where}.{key}: {expected[key]!r} and {actual[key]!r}"
             elif key in ("id", "request_id") and expected[key] not in request:
                 # A drawn id: only what stands before it is fixed.
-                if expected[key].partition("-")[0] != actual[key].partition("-")[0]:
+                if re.split("[-_]", expected[key])[0] != re.split("[-_]", actual[key])[0]:
                     yield f"{where}.{key}: {expected[key]!r} and {actual[key]!r}"
             else:
                 yield from differing(expected[key], actual[key], f"{where}.{key}", request)

@@ -24,7 +24,7 @@ from tests.golden.corpus import load
 
 API, STREAMING, PARSERS = document("docs/api.md"), document("docs/streaming.md"), document("docs/parsers.md")
 # What api.md says of a dialect stands on a page of its own.
-DIALECTS = (document("docs/messages.md"),)
+DIALECTS = (document("docs/messages.md"), document("docs/responses.md"))
 
 
 def in_code(*texts: str) -> set[str]:

@@ -15,7 +15,7 @@ from core.derender.stream import derender_chat_stream, derender_completion_strea
 from core.errors import ConfigurationError, InvalidState, RequestError
 from core.model import Model
 from core.protocol.derender import DerenderChatStreamRequest, DerenderCompletionStreamRequest
-from core.state.context import Context, pack_context, reduce_request, unpack_context
+from core.state.context import Context, pack_context, reduce_chat, unpack_context
 from core.state.signature import StateSigner
 from tests.support.models import load
 
@@ -173,7 +173,7 @@ def test_a_context_keeps_nothing_of_the_conversation() -> None:
         "tools": [{"type": "function", "function": {"name": "f"}}],
         "user": "secret",
     }
-    kept = reduce_request(request, is_chat=True)
+    kept = reduce_chat(request)
     assert kept is not None
     assert "secret" not in json.dumps(kept)
     assert [len(m["tool_calls"]) for m in kept["messages"]] == [2]

@@ -101,6 +101,34 @@ def is_message_tool_stream(answer: dict[str, Any]) -> None:
     assert events[-2]["delta"]["stop_reason"] == "tool_use"
 
 
+def items(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    """The types and texts of a response's items."""
+    return [(item["type"], item["content"][0]["text"].strip()) for item in answer["json"]["output"]]
+
+
+def is_response(answer: dict[str, Any]) -> None:
+    assert items(answer) == [("reasoning", "Two and two."), ("message", "It is 4.")]
+    assert answer["json"]["status"] == "completed"
+
+
+def is_relayed_response(answer: dict[str, Any]) -> None:
+    assert items(answer)[-1] == ("message", "2 + 2 = 4.")
+
+
+def is_response_stream(answer: dict[str, Any]) -> None:
+    events = answer["json"]["events"]
+    assert [events[0]["type"], events[-1]["type"]] == ["response.created", "response.completed"]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    is_response({"json": events[-1]["response"]})
+    assert answer["json"]["stream_state"]["written"]["ended"]
+
+
+def is_response_tool_stream(answer: dict[str, Any]) -> None:
+    events = [json.loads(part.split("\ndata: ")[1]) for part in answer["body"].split("\n\n") if part]
+    (call,) = [item for item in events[-1]["response"]["output"] if item["type"] == "function_call"]
+    assert (call["name"], json.loads(call["arguments"])) == ("get_weather", {"city": "Paris"})
+
+
 EXPECTED: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
     "render-chat": ("render", is_rendered),
     "render-chat-tools": ("render", is_rendered),
@@ -128,6 +156,11 @@ EXPECTED: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
     "derender-messages-stream": ("derender", is_message_stream),
     "relay-messages": ("relay", is_relayed_message),
     "relay-messages-stream": ("relay", is_message_tool_stream),
+    "render-responses": ("render", is_rendered),
+    "derender-responses": ("derender", is_response),
+    "derender-responses-stream": ("derender", is_response_stream),
+    "relay-responses": ("relay", is_relayed_response),
+    "relay-responses-stream": ("relay", is_response_tool_stream),
     "models": ("derender", has("data", 0, "id", value="qwen3")),
     "version": ("derender", has("version", value="0.33.0")),
     "health": ("derender", lambda answer: None),

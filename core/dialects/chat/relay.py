@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from core.choice.output import ChoiceOutput, Report, report_findings, unreported
 from core.derender.chat import chat_response, read_chat
+from core.errors import RequestError
 from core.json import Json
 from core.protocol.engine import GenerateResponse, Usage
 from core.relay.chunks import chat_choice, chunk, content_chunk, role_chunk, usage_chunk, with_prompt_details
@@ -44,6 +45,9 @@ class ChatWriter:
 
     def end(self, counts: Json | None, reported: Usage | None, metrics: Json | None) -> list[Json]:
         return [] if counts is None else [usage_chunk(self._request, counts, reported, metrics)]
+
+    def fail(self, error: RequestError) -> list[Json]:
+        return [error.body()]
 
 
 writer = ChatWriter

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from core.choice.output import ChoiceOutput, Report, unreported
 from core.derender.choices import completion_choice
 from core.derender.completions import complete
+from core.errors import RequestError
 from core.json import Json
 from core.protocol.engine import GenerateResponse, Usage
 from core.relay.chunks import chunk, usage_chunk, with_prompt_details
@@ -44,6 +45,9 @@ class CompletionWriter:
 
     def end(self, counts: Json | None, reported: Usage | None, metrics: Json | None) -> list[Json]:
         return [] if counts is None else [usage_chunk(self._request, counts, reported, metrics)]
+
+    def fail(self, error: RequestError) -> list[Json]:
+        return [error.body()]
 
 
 writer = CompletionWriter

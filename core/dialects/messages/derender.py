@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -17,7 +17,7 @@ from core.dialects.messages.conversation import read_messages, shaping_fields
 from core.dialects.messages.errors import error_body
 from core.dialects.messages.events import MessageEvents, Written
 from core.dialects.messages.usage import message_usage
-from core.errors import BadRequest, InvalidState, RequestError
+from core.errors import BadRequest, EngineGaveUp, InvalidState
 from core.json import Json
 from core.model import Model
 from core.parsing.known_request import KnownRequest, known_request
@@ -28,6 +28,7 @@ from core.protocol.openai import random_id
 from core.protocol.output_options import NO_REQUEST, chat_options
 from core.state.call import StreamCall, open_call
 from core.state.carried import carry
+from core.state.context import reduce_chat
 from core.state.turn import open_turn
 
 _PLACE = "body.messages_request"
@@ -37,16 +38,6 @@ MESSAGES_REQUEST_REQUIRED = (
     "messages_request is required when a tool or reasoning parser is configured because plain detokenization "
     "would leak raw parser markup into content."
 )
-
-
-class EngineGaveUp(RequestError):
-    """The engine's answer is that it failed: there is no message in it."""
-
-    status: ClassVar[int] = 502
-    type: ClassVar[str] = "BadGatewayError"
-
-    def __init__(self) -> None:
-        super().__init__("the engine failed while it generated")
 
 
 class DerenderMessagesRequest(OneShotBody):
@@ -114,8 +105,8 @@ def derender_stream(model: Model, body: DerenderMessagesStreamRequest, report: R
     known, request = None, None
     if body.messages_request is not None:
         known = _known(model, body.messages_request)
-        request = shaping_fields(known.chat_request, whole=body.carry_context)
-    call = open_call(model, body, request, is_chat=True)
+        request = _shaping(known, whole=body.carry_context)
+    call = open_call(model, body, request, reduce_chat)
     if call.request is None:
         _require_request(model)
     written = _read_written(call)
@@ -132,6 +123,15 @@ def _known(model: Model, request: Json) -> KnownRequest:
     if model.chat_parser is None:
         return KnownRequest(read_messages(model, request, _PLACE), b"")
     return known_request(model.chat_parser, "messages", request, lambda: read_messages(model, request, _PLACE))
+
+
+def _shaping(known: KnownRequest, *, whole: bool) -> Json:
+    """The request in the form of a chat's, as far as it is carried, or ties a stream to it."""
+    if whole:
+        return shaping_fields(known.chat_request, whole=True)
+    if known.tied is None:
+        known.tied = shaping_fields(known.chat_request, whole=False)
+    return known.tied
 
 
 def _require_request(model: Model) -> None:

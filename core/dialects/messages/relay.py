@@ -9,8 +9,10 @@ from core.choice.output import ChoiceOutput, Report, report_findings, unreported
 from core.derender.chat import read_chat
 from core.dialects.messages.answer import message, transfers
 from core.dialects.messages.conversation import read_messages
+from core.dialects.messages.errors import error_body
 from core.dialects.messages.events import MessageEvents, Written
 from core.dialects.messages.usage import message_usage
+from core.errors import RequestError
 from core.json import Json
 from core.model import Model
 from core.protocol.engine import GenerateResponse, Usage
@@ -86,6 +88,9 @@ class MessageWriter:
         events = list(self._events.finish(self._said[-1], usage))
         carried = _carried(self._request, self._said)
         return [{**event, **carried} if event["type"] == "message_delta" else event for event in events]
+
+    def fail(self, error: RequestError) -> list[Json]:
+        return [error_body(error)]
 
 
 writer = MessageWriter

@@ -12,9 +12,10 @@ _STOP_REASON = "vllm._slice.anthropic_0_32"
 
 SPECIFICATION = v0_32.SPECIFICATION.but(
     version="0.31.0",
-    revision=2,
+    revision=3,
     # minimax_m3 parses in it.
     opaque={},
+    prompt={"vllm.entrypoints.openai.responses.streaming_events": ("StreamingResponsesResponse",)},
     compiled=frozenset({"vllm._rust_tool_parser"}),
     add={
         "moved": {_NEW: _OLD, f"{_NEW}.content_parser": _OLD},

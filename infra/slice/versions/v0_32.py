@@ -11,7 +11,7 @@ _TOOL_CALLS = "vllm.entrypoints.serve.utils.tool_calls_utils"
 
 SPECIFICATION = v0_33.SPECIFICATION.but(
     version="0.32.0",
-    revision=2,
+    revision=3,
     # One module, which 0.33 made a package.
     moved={f"{_CHAT_UTILS}.content_parser": _CHAT_UTILS},
     borrow={

@@ -21,6 +21,11 @@ _ROOTS = (
     "vllm.entrypoints.openai.chat_completion.stream_processor:ChatStreamProcessor",
     "vllm.entrypoints.openai.chat_completion.message_assembly",
     "vllm.entrypoints.openai.parser.harmony_utils",
+    "vllm.entrypoints.openai.responses.harmony",
+    "vllm.entrypoints.openai.responses.protocol:ResponsesRequest,ResponsesResponse",
+    "vllm.entrypoints.openai.responses.streaming_events:SimpleStreamingEventProcessor,SimpleStreamingState,"
+    "StreamingState,_StateType,emit_content_delta_events,emit_previous_item_done_events,split_delta",
+    "vllm.entrypoints.openai.responses.utils",
     "vllm.entrypoints.scale_out.token_in_token_out.protocol",
     "vllm.entrypoints.serve.engine.protocol:ErrorResponse,UsageInfo",
     "vllm.entrypoints.serve.tokenize.protocol",
@@ -32,7 +37,7 @@ _ROOTS = (
     "vllm.renderers:ChatParams,TokenizeParams,merge_kwargs,map_reasoning_effort,ReasoningEffort",
     "vllm.renderers.params",
     "vllm.renderers.chat_utils:parse_chat_messages,parse_chat_messages_async,ConversationMessage,load_chat_template,"
-    "has_non_text_content",
+    "has_non_text_content,make_tool_call_id",
     "vllm.renderers.hf:resolve_chat_template,resolve_chat_template_content_format,resolve_chat_template_kwargs,"
     "safe_apply_chat_template",
     "vllm.renderers.deepseek_v4:_FIM_BEGIN,_FIM_END,_FIM_HOLE",
@@ -55,6 +60,8 @@ _CUT = {
         members={"AnthropicServingMessages": ("to_chat_completion_request", "_detect_merge_inline_system")}
     ),
     "vllm.entrypoints.generate.base.serving": Cut(),
+    # The events of a stream. What is left out calls tools that the server has.
+    "vllm.entrypoints.openai.responses.streaming_events": Cut(),
     "vllm.entrypoints.serve.utils.api_utils": Cut(),
     "vllm.outputs": Cut(),
     "vllm.renderers.chat_utils.content_parser": Cut(),
@@ -152,6 +159,10 @@ _SLOW = frozenset(
     }
 )
 
+_PROMPT = {
+    "vllm.entrypoints.openai.responses.streaming_events": ("StreamingResponsesResponse", "response_output_text"),
+}
+
 _MEMOIZE = {
     # A lexer over all special tokens, compiled for every parser that is built: 0.5 ms with Qwen3's 14 special
     # tokens, 150 ms with the 1,000 of Mistral's tekken. It depends on the parser's configuration and the tokenizer.
@@ -160,12 +171,12 @@ _MEMOIZE = {
 
 SPECIFICATION = Specification(
     version="0.33.0",
-    revision=4,
+    revision=5,
     vendored={"mistral_common": "1.13.1", "openai": "3.57.0", "xgrammar": "0.2.8"},
     roots=_ROOTS,
     cut=_CUT,
     slow=_SLOW,
-    prompt={},
+    prompt=_PROMPT,
     opaque={"vllm.sampling_params": ("np.ndarray",)},
     memoize=_MEMOIZE,
     lazy=_LAZY,

@@ -1,0 +1,35 @@
+"""Rendering Responses requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from core.dialects.responses.errors import InvalidRequest
+from core.dialects.responses.prompt import render_response
+from core.json import Json
+from core.model import Model
+from core.render.media import AS_ASKED, ImageHandling
+from core.upstream.refusals import refusals
+from core.upstream.responses import responses_type, validate_responses
+
+
+def render(model: Model, body: Any, request_id: str | None = None, images: ImageHandling = AS_ASKED) -> Json:
+    """The ``GenerateRequest`` of a Responses request; see :class:`~core.dialects.dialect.Rendering`.
+
+    Its id is the request's own, or drawn: vLLM reads no header here.
+    """
+    request = validate_responses(body)
+    model.resolve_name(request.model)
+    if request.previous_response_id is not None:
+        raise InvalidRequest(
+            "previous_response_id is not supported by the stateless render endpoint.", "previous_response_id"
+        )
+    with refusals():
+        return render_response(model, request, images).body
+
+
+def forms() -> Sequence[type[BaseModel]]:
+    return (responses_type(),)

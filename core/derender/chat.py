@@ -11,11 +11,10 @@ from core.choice.reader import OutputReader
 from core.choice.text import read_text
 from core.derender.choices import chat_message
 from core.derender.options import CHAT_REQUEST_REQUIRED, options_of_chat
-from core.derender.turn import turn_states
 from core.errors import BadRequest
 from core.model import Model
 from core.protocol import openai
-from core.protocol.derender import DerenderChatRequest
+from core.protocol.derender import DerenderChatRequest, OneShotBody
 from core.protocol.engine import GenerateResponse
 from core.protocol.output_options import OutputOptions, chat_options
 
@@ -46,6 +45,22 @@ def derender_chat(model: Model, request: DerenderChatRequest, report: Report = u
     for choice, state in zip(response["choices"], turn_states(model, request, source, prompt_ids), strict=False):
         choice |= state
     return response
+
+
+def turn_states(
+    model: Model, body: OneShotBody, source: GenerateResponse, prompt_token_ids: Sequence[int] | None
+) -> list[dict[str, Any]]:
+    """The ``turn_state`` of each choice, as a field, in order; empty where nobody asked.
+
+    Raises:
+        BadRequest, SchemaError: the prompt's ``turn_state`` is missing, or does not match.
+    """
+    if not body.return_turn_state:
+        return []
+    from core.turns.answered import answered, read_state  # late: few callers continue turns
+
+    state = read_state(model, body.turn_state, prompt_token_ids)
+    return [{"turn_state": answered(model, state, choice.token_ids or ())} for choice in source.choices]
 
 
 def read_chat(

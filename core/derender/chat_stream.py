@@ -18,6 +18,8 @@ from core.state.carried_text import open_text
 if TYPE_CHECKING:
     from core.parsing.chat_parser import ChatParser
     from core.parsing.known_request import KnownRequest
+    from core.protocol.derender import StreamBody
+    from core.turns.streamed import StreamedTurn
 
 
 class OpenChat(NamedTuple):
@@ -38,6 +40,24 @@ def open_chat(model: Model, call: StreamCall, known: KnownRequest | None = None)
     """
     parser = model.chat_parser
     return _plain(model, call, known) if parser is None else _parsed(model, parser, call, known)
+
+
+def open_turn(model: Model, body: StreamBody, call: StreamCall) -> StreamedTurn | None:
+    """The turn of a conversation that a call's stream belongs to; None where nobody asked.
+
+    Raises:
+        BadRequest, SchemaError: the prompt's ``turn_state`` is missing, or does not match.
+        InvalidState: what the stream carries of it does not add up.
+    """
+    carried = call.state.turn if call.state is not None else None
+    if carried is None and (not body.return_turn_state or call.state is not None):
+        return None
+    # Late: few callers continue turns.
+    from core.turns.streamed import begin_streamed, resume_streamed
+
+    if carried is None:
+        return begin_streamed(model, body.turn_state, call.prompt_token_ids)
+    return resume_streamed(model, carried)
 
 
 def _plain(model: Model, call: StreamCall, known: KnownRequest | None) -> OpenChat:

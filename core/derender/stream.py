@@ -10,7 +10,7 @@ from __future__ import annotations
 from core.bounds import check_prompt_ids
 from core.choice.output import Report, unreported
 from core.choice.reader import OutputReader
-from core.derender.chat_stream import open_chat
+from core.derender.chat_stream import open_chat, open_turn
 from core.derender.chunks import ChatChunkWriter, CompletionChunkWriter, StreamHeader
 from core.derender.options import options_of_completion, refuse_stop_strings
 from core.errors import InvalidState
@@ -23,7 +23,6 @@ from core.state.call import StreamCall, open_call
 from core.state.carried import carry
 from core.state.carried_text import open_text
 from core.state.context import reduce_chat, reduce_completion
-from core.state.turn import open_turn
 
 
 def derender_chat_stream(model: Model, body: DerenderChatStreamRequest, report: Report = unreported) -> Json:

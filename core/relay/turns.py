@@ -61,7 +61,8 @@ class RelayedTurn:
         from core.turns.continuation import Continuation
 
         self._turns = turns
-        self._messages = [dict(message) for message in messages]
+        # Rendering changes them in place.
+        self._messages = [dict(message) if isinstance(message, Mapping) else message for message in messages]
         self.asked = given is not None
         policy: Policy = given.policy if given is not None else (turns.policy or "exact")
         self._chained = given is None or given.turn_state is None
@@ -82,9 +83,10 @@ class RelayedTurn:
     def _cached(self, model: Model) -> Any:
         # Late: see above.
         from core.turns.cache import conversation_key
+        from core.turns.said import is_answer
         from core.turns.state import turn_config
 
-        answers = [place for place, one in enumerate(self._messages) if one.get("role") == "assistant"]
+        answers = [place for place, one in enumerate(self._messages) if is_answer(one)]
         if self._turns.cache is None or not answers:
             return None
         key = conversation_key(self._turns.caller, self._messages[: answers[-1] + 1])

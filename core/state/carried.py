@@ -12,7 +12,6 @@ from core.protocol.engine import GenerateChunk, StreamChoice
 from core.state.binding import Binding
 from core.state.call import StreamCall
 from core.state.signature import StateSigner
-from core.state.turn import CarriedTurn
 
 Chunk_co = TypeVar("Chunk_co", covariant=True)
 Chunk = TypeVar("Chunk")
@@ -51,6 +50,18 @@ class CarriedStream(Protocol):
 
     def leave(self) -> None:
         """The call ends after the last :meth:`save`: what the stream holds may wait for the next one."""
+        ...
+
+
+class CarriedTurn(Protocol):
+    """The turn of a conversation that a stream belongs to (``core.turns``)."""
+
+    def see(self, chunk: GenerateChunk) -> None:
+        """Take note of a chunk."""
+        ...
+
+    def fields(self) -> Json:
+        """The state's fields of it. Changes nothing."""
         ...
 
 

@@ -13,5 +13,8 @@ knows a model: they see the text that the chat template writes, and ids.
     append.py         ids stay whatever the template makes of them now
     said.py           whether the answer that was sent back is what its ids say
     continuation.py   the prompt of a request that continues
+    begin.py          a request that continues: its field, and the last turn
+    answered.py       derender's word on which ids answered a prompt; streamed.py: of a stream
+    cache.py          last turns that a relay keeps
     carried.py        ids that came back on the messages of a conversation
 """

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from core.errors import BadRequest
 from core.json import Json
 from core.model import Model
 from core.protocol.schema_error import schema_error
 from core.turns.state import (
-    NO_IDS,
     STATE,
-    Hash,
     InvalidTurn,
     TurnState,
     check_signature,
@@ -29,15 +27,6 @@ from core.turns.state import (
 )
 
 _PLACE = f"body.{STATE}"
-
-
-class StreamedTurn(BaseModel):
-    """What a stream carries of its turn: the prompt's state, and the hash of the ids so far."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    state: TurnState
-    output: Hash = NO_IDS
 
 
 def read_state(model: Model, given: Mapping[str, Any] | None, prompt_token_ids: Sequence[int] | None) -> TurnState:

@@ -17,6 +17,7 @@ from core.errors import RequestError
 from core.turns.asked import Last
 from core.turns.exact import Spliced
 from core.turns.pieces import Pieces
+from core.turns.said import is_answer
 from core.turns.state import text_hash
 
 Render = Callable[[Sequence[Any], bool], str]
@@ -102,7 +103,10 @@ def _marked(message: Any, mark: str) -> Any:
     """The answer with a mark as the last that it says; None when it says nothing."""
     calls = message.get("tool_calls")
     if calls:
-        last = {**calls[-1], "function": {**calls[-1]["function"], "arguments": {"x": mark}}}
+        function = calls[-1].get("function")
+        if not function:
+            return None
+        last = {**calls[-1], "function": {**function, "arguments": {"x": mark}}}
         return {**message, "tool_calls": [*calls[:-1], last]}
     return {**message, "content": mark} if message.get("content") else None
 
@@ -111,7 +115,7 @@ def _mark_thoughts(messages: list[Any], thinking: int | None) -> list[str]:
     """Put a mark into every reasoning in place; ``thinking`` is an answer that had some, sent back or not."""
     marks = []
     for place, message in enumerate(messages):
-        if message.get("role") == "assistant" and (message.get("reasoning") or place == thinking):
+        if is_answer(message) and (message.get("reasoning") or place == thinking):
             marks.append(_draw())
             messages[place] = {**message, "reasoning": marks[-1]}
     return marks

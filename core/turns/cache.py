@@ -8,16 +8,17 @@ checked like what a client carries.
 from __future__ import annotations
 
 import hashlib
+import secrets
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from core.protocol.json_text import json_bytes
 from core.turns.asked import Last
-from core.turns.said import Said, said_in
+from core.turns.said import Said, is_answer, said_in
 from core.turns.state import TurnState
 
 # What an entry takes besides its ids: the key, the state, the mapping's own.
@@ -74,13 +75,15 @@ def conversation_key(caller: bytes | None, messages: Sequence[Any], said: Said |
     Answers count by what they say, however it is spelled, and without their reasoning.
     """
     seen = [*map(_plain, messages), *([] if said is None else [_answer(said)])]
-    return hashlib.blake2b(json_bytes(seen, sort_keys=True), digest_size=24, key=(caller or b"")[:64]).digest()
+    try:
+        text = json_bytes(seen, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):  # no JSON, as vLLM's types may hold: another key each time
+        text = secrets.token_bytes(24)
+    return hashlib.blake2b(text, digest_size=24, key=(caller or b"")[:64]).digest()
 
 
 def _plain(message: Any) -> Any:
-    if isinstance(message, Mapping) and message.get("role") == "assistant":
-        return _answer(said_in(message))
-    return message
+    return _answer(said_in(message)) if is_answer(message) else message
 
 
 def _answer(said: Said) -> Any:

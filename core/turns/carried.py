@@ -18,6 +18,7 @@ from core.model import Model
 from core.protocol.schema_error import schema_error
 from core.turns.asked import FIRST, Last, Packed, check_last
 from core.turns.packing import pack_ids, unpack_ids
+from core.turns.said import is_answer
 from core.turns.state import STATE, InvalidTurn, TurnState, check_signature, ids_hash, turn_config
 
 _BROKEN = "the messages do not carry the ids of every answer"
@@ -70,7 +71,7 @@ def gather(model: Model, messages: Any) -> Last | str:
         SchemaError, InvalidTurn: what a message carries is not of its form, or not signed as the deployment wants it.
     """
     answers = [
-        (place, one) for place, one in enumerate(messages if isinstance(messages, list) else ()) if _is_answer(one)
+        (place, one) for place, one in enumerate(messages if isinstance(messages, list) else ()) if is_answer(one)
     ]
     if not answers:
         return FIRST
@@ -100,10 +101,6 @@ def gather(model: Model, messages: Any) -> Last | str:
     last = Last(prompt, output, turn.state)
     check_last(model, last, f"body.messages.{answers[-1][0]}.{STATE}")
     return last
-
-
-def _is_answer(message: Any) -> bool:
-    return isinstance(message, dict) and message.get("role") == "assistant"
 
 
 def _read(model: Model, value: Any, where: str) -> CarriedTurn:

@@ -16,7 +16,7 @@ from core.turns.append import Render, splice_after
 from core.turns.asked import Asked, Last
 from core.turns.exact import Spliced, splice_exactly
 from core.turns.pieces import NoAnchor, Pieces, SeamMoved
-from core.turns.said import EDITED, Said, readings, said_in
+from core.turns.said import EDITED, Said, is_answer, readings, said_in
 from core.turns.state import MAX_SPANS, STATE, Span, TurnState, ids_hash, signed, text_hash, turn_config
 from core.upstream.refusals import refusals
 
@@ -178,8 +178,7 @@ class _Splicing:
     @cached_property
     def _answered(self) -> int | None:
         messages = self._request.messages
-        places = (place for place in range(len(messages) - 1, -1, -1) if messages[place].get("role") == "assistant")
-        return next(places, None)
+        return next((place for place in range(len(messages) - 1, -1, -1) if is_answer(messages[place])), None)
 
     @cached_property
     def _reading(self) -> Said | None:

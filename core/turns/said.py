@@ -38,6 +38,11 @@ class Said(NamedTuple):
         return same and (self.content, self.calls) == (sent.content, sent.calls)
 
 
+def is_answer(message: Any) -> bool:
+    """Whether a message is the assistant's; vLLM's requests also hold messages that are no mappings."""
+    return isinstance(message, Mapping) and message.get("role") == "assistant"
+
+
 def said_in(message: Mapping[str, Any]) -> Said:
     """What an assistant's message says."""
     reasoning = message.get("reasoning")
@@ -76,9 +81,10 @@ def _streamed(model: Model, chat_request: Any, last: Last) -> Said:
     reader = OutputReader(model, chat_options(chat_request), parsed=True)
     stream = begin_parsed(reader, model.chat_parser, chat_request, last.token_ids)
     final = len(last.output) - 1
-    outputs = []
+    outputs, budget = [], model.chat_parser.budget()
     try:
         for place, number in enumerate(last.output):
+            budget.check()
             reason = "stop" if place == final else None
             outputs.append(stream.advance(StreamChoice(index=0, token_ids=[number], finish_reason=reason)))
     except RequestError:

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from core.turns.packing import pack_ids
 from tests.engine.generation import Engine
 from tests.engine.model import Model
 from tests.engine.script import DEFAULT_SCRIPT, Script
@@ -37,9 +38,21 @@ _GENERATE = "/inference/v1/generate"
 _TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
 _CHAT: Json = {"model": "qwen3", "messages": [{"role": "user", "content": "Hello"}]}
 _WEATHER: Json = {**_CHAT, "messages": [{"role": "user", "content": "What is the weather in Paris?"}], "tools": [_TOOL]}
+_CARRYING: Json = {
+    "role": "assistant",
+    "content": "Hello!",
+    "turn_state": {
+        "kept": 0,
+        "prompt_ids": pack_ids([151644, 872, 198]),
+        "output_ids": pack_ids([9707, 0, 151645]),
+        "state": {"version": 1, "config": "x", "chars": 3, "text": "0" * 32, "ids": "0" * 32},
+    },
+}
 _SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
 _BASES: list[Base] = [
     (CHAT, {**_CHAT, "max_tokens": 20}),
+    (CHAT, {**_CHAT, "max_tokens": 20, "continue_from": {"policy": "append"}}),
+    (CHAT, {**_WEATHER, "messages": [*_CHAT["messages"], _CARRYING, *_CHAT["messages"]], "continue_from": {}}),
     (CHAT, {**_CHAT, "stream": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}),
     (CHAT, {**_CHAT, "stream": True, "n": 3, "stop": ["help", "to"], "include_stop_str_in_output": True}),
     (CHAT, {**_CHAT, "logprobs": True, "top_logprobs": 2, "stream": True}),

@@ -18,7 +18,7 @@ from tests.turns.families import Family
 PLAIN = "plain"
 """No policy: nothing is carried."""
 # The share of turns whose answer is sent back changed as well, to see that it is noticed.
-EDITS = 0.35
+EDITS = 0.15
 
 
 @dataclass

@@ -15,7 +15,8 @@ _PAGE = """# Turns that continue token for token: results
 `.venv/bin/python -m tests.turns --write` writes this page; [turns.md](../turns.md) explains it.
 
 Chats of 20 turns are generated, with tools, in each family's format: what the model says is not sampled from a model. Each of {templates}
-templates has {chats} chats in 8 styles: tidy or untidy spacing, canonical or re-segmented ids, reasoning sent back or not. Templates
+templates has {chats} chats under `exact` and `append`, and one under the others, each in 8 styles: tidy or untidy spacing, canonical or
+re-segmented ids, reasoning sent back or not. Templates
 named "ours" are the project's; the others are the published ones, as `trl` {version} ships them. Families without a tokenizer of their own
 in a package run on Qwen 3's with their special tokens.
 
@@ -35,10 +36,12 @@ the first other one, which an engine computes again. "Keeps" are turns that keep
 
 ## Cost
 
-CPU time of a plain and of a continued render of the same request, taken in turns in one process, at some 32,000 tokens.
+CPU time of a plain and of a continued render of the same request, taken in turns in one process, at some 32,000 tokens. "Known" is
+a plain render by a process that has rendered the conversation before, and kept its texts with their ids
+(`DERENDER_ENCODE_CACHE_BYTES`); the other two are without.
 
-| template | policy | what happened | tokens | plain ms | continued ms | continued to plain |
-|---|---|---|---|---|---|---|
+| template | policy | what happened | tokens | plain ms | continued ms | continued to plain | known ms |
+|---|---|---|---|---|---|---|---|
 {costs}
 
 ## Bytes
@@ -83,7 +86,7 @@ def text(
         families="\n".join(_row(name, family) for name, family in [*tallies.items(), ("all", sums)]),
         costs="\n".join(
             f"| {row['family']} | `{row['policy']}` | {row['mode']} | {row['tokens']:,} | {row['plain_ms']:.1f} | "
-            f"{row['continued_ms']:.1f} | {row['ratio']:.2f} |"
+            f"{row['continued_ms']:.1f} | {row['ratio']:.2f} | {row['known_ms']:.1f} |"
             for row in costs
         ),
         sizes="\n".join(f"| {row['part']} | {row['bytes']:,} | {row['gzip']:,} |" for row in sizes),

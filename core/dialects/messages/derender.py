@@ -9,9 +9,8 @@ from pydantic import ValidationError
 
 from core.bounds import check_count, check_prompt_ids, check_responses
 from core.choice.output import ChoiceOutput, Report, report_findings, unreported
-from core.derender.chat import read_chat
-from core.derender.chat_stream import open_chat
-from core.derender.turn import turn_states
+from core.derender.chat import read_chat, turn_states
+from core.derender.chat_stream import open_chat, open_turn
 from core.dialects.messages.answer import message, transfers
 from core.dialects.messages.conversation import read_messages, shaping_fields
 from core.dialects.messages.errors import error_body
@@ -29,7 +28,6 @@ from core.protocol.output_options import NO_REQUEST, chat_options
 from core.state.call import StreamCall, open_call
 from core.state.carried import carry
 from core.state.context import reduce_chat
-from core.state.turn import open_turn
 
 _PLACE = "body.messages_request"
 _FAILED = "error"  # the finish reason of such an answer

@@ -121,7 +121,8 @@ def test_the_settings_table_is_complete_and_its_flags_are_real() -> None:
         assert rows[name] == (flag if is_flag else ""), name
     for name in re.findall(r"\bVLLM_\w+", API.prose):
         sources = [path.read_text() for folder in ("core", "handlers") for path in (ROOT / folder).rglob("*.py")]
-        assert any(f'"{name}"' in source for source in sources), name
+        # vLLM's own code reads some in the slice.
+        assert any(f'"{name}"' in source for source in sources) or hasattr(import_module("vllm.envs"), name), name
 
 
 def serve_help() -> str:

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import os
+import re
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -99,9 +100,7 @@ def called(app: FastAPI) -> list[str]:
 
 
 def shown(answer: httpx.Response) -> tuple[int, dict[str, str], Any]:
-    body = answer.json()
-    if isinstance(body, dict):
-        body.pop("created", None)
+    body = json.loads(re.sub(r'"created": ?[0-9]+', '"created":0', answer.text))
     return answer.status_code, dict(answer.headers) | {"content-length": ""}, body
 
 

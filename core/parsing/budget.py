@@ -47,6 +47,10 @@ class ParserBudget:
         if self._short and (size is None or size > SHORT_BYTES):
             raise LongWork
 
+    def was_long(self) -> bool:
+        """Whether only short work was wanted, and what was done was none."""
+        return self._short and self._clock() > self._ends
+
     def check(self) -> None:
         """Refuse to parse on.
 

@@ -264,6 +264,9 @@ class CarriedParsed:
         return self._written.text
 
     def leave(self) -> None:
+        budget = self._stream.live.budget
+        if budget is not None and budget.was_long():
+            return  # the next call restores it, and is told that it is long
         if self._written is not None and not self._ended:
             text, audited, moment = self._written
             moment.settle()

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.choice.audit import Expected, expected_of
-from core.json import Json, JsonValue
+from core.json import JsonValue
 from core.kept import sum_of
 from core.protocol.output_options import OutputOptions, chat_options
 
@@ -43,8 +43,7 @@ class KnownRequest:
     read_options:
         Reads what it says about its output, in a dialect of its own.
 
-    ``tied`` is what of it ties a stream to it, in the form of a chat request,
-    where its dialect has another form.
+    ``made`` is what its dialect made of it for the next chunk, None until then.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class KnownRequest:
         self.chat_request = chat_request
         self.digest = digest
         self.shaping: Shaping | None = None
-        self.tied: Json | None = None
+        self.made: Any = None
         self._read_options = read_options
 
     @cached_property

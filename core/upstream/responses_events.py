@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from openai_harmony import TextContent
 from vllm.entrypoints.generate.base.protocol import DeltaMessage
@@ -52,8 +52,22 @@ Earlier = Callable[[], tuple[str, list[Json]]]
 """Gives the text of the open item that calls before said, and its log probabilities."""
 
 
+class ToolNames(NamedTuple):
+    """How the tools of a request are called, as vLLM's state machines look them up."""
+
+    resolved: Any
+    custom: frozenset[str]
+    functions: frozenset[str]
+
+
+def tool_names(request: Any) -> ToolNames:
+    """The names of a request's tools: the same for all of its chunks."""
+    machine = SimpleStreamingEventProcessor(tools=request.tools)
+    return ToolNames(machine.tool_call_name_map, machine.custom_tool_names, extract_function_tool_names(request.tools))
+
+
 class PlainEvents:
-    """Events of what a parser says, or of plain text.
+    """Events of what a parser says, or of plain text, with tools that are called by ``names``.
 
     ``saved`` is what :meth:`save` gave in the call before, None in the first one.
 
@@ -72,7 +86,7 @@ class PlainEvents:
         "tool_call_payload",
     )
 
-    def __init__(self, request: Any, saved: Json | None, earlier: Earlier) -> None:
+    def __init__(self, names: ToolNames, saved: Json | None, earlier: Earlier) -> None:
         state = SimpleStreamingState()
         if saved is not None:
             for name in self._KEPT:
@@ -81,7 +95,9 @@ class PlainEvents:
             state.current_state = _StateType[saved["state"]]
             # A custom tool's input is read out of all of its arguments.
             state.accumulated_text = saved.get("arguments", "")
-        self._processor = SimpleStreamingEventProcessor(state=state, tools=request.tools)
+        self._processor = SimpleStreamingEventProcessor(state=state)
+        self._processor.tool_call_name_map = names.resolved
+        self._processor.custom_tool_names = names.custom
         self._state = state
         self._earlier: Earlier | None = earlier if state.current_state is not _StateType.NONE else None
         self.pieces = [Piece()]
@@ -150,8 +166,8 @@ class HarmonyEvents:
         "is_first_function_call_delta",
     )
 
-    def __init__(self, request: Any, saved: Json | None, earlier: Earlier) -> None:
-        self._names = extract_function_tool_names(request.tools)
+    def __init__(self, names: ToolNames, saved: Json | None, earlier: Earlier) -> None:
+        self._names = names.functions
         self._state = StreamingState(**{name: saved[name] for name in self._KEPT if name in saved} if saved else {})
         self._earlier: Earlier | None = earlier
         self.pieces = [Piece()]

@@ -11,6 +11,7 @@ import pytest
 
 from core.choice.output import unreported
 from core.dialects import DIALECTS
+from core.kept import Kept
 from core.model import Model
 from core.protocol.derender import parse_derender
 from tests.support.models import load
@@ -70,9 +71,8 @@ class Stream:
         self.state = self.call(self.body(ids))["stream_state"]
 
     def cost(self) -> int:
-        """The functions that a call of one more token calls; the first such call is not counted."""
+        """The functions that a call of one more token calls."""
         body = self.body([11613])
-        self.call(body)
         count = 0
 
         def seen(frame: Any, event: str, argument: Any) -> None:
@@ -97,9 +97,15 @@ def opened(model: Model, dialect: str, tools: int) -> Stream:
     return stream
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "restored"])
 @pytest.mark.parametrize("tools", [0, 30])
 @pytest.mark.parametrize("dialect", ["messages", "responses"])
-def test_a_chunk_costs_hardly_more_than_a_chats(model: Model, dialect: str, tools: int) -> None:
+def test_a_chunk_costs_hardly_more_than_a_chats(
+    model: Model, dialect: str, tools: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the parser waits for its next chunk, and where it comes back from its checkpoint."""
+    if not kept:
+        monkeypatch.setattr(model.chat_parser, "waiting", Kept(0))
     chat, other = opened(model, "chat", tools).cost(), opened(model, dialect, tools).cost()
     assert other <= MOST * chat, f"{other} calls, and {chat} of a chat's"
 

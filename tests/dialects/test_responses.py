@@ -229,7 +229,7 @@ def test_derendered_responses_are_the_recorded_ones(key: str, services: Services
         (engine_call,) = case["engine"]
         last = recorded.engine_chunks(case)[-2]["choices"][0]
         answer = {
-            "request_id": PREFIX + CHUNK_ID,
+            "request_id": case["request"].get("request_id", PREFIX + CHUNK_ID),
             "choices": [last],
             "usage": recorded.engine_chunks(case)[-1]["usage"],
         }

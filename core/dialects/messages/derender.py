@@ -127,9 +127,10 @@ def _shaping(known: KnownRequest, *, whole: bool) -> Json:
     """The request in the form of a chat's, as far as it is carried, or ties a stream to it."""
     if whole:
         return shaping_fields(known.chat_request, whole=True)
-    if known.tied is None:
-        known.tied = shaping_fields(known.chat_request, whole=False)
-    return known.tied
+    if known.made is None:
+        known.made = shaping_fields(known.chat_request, whole=False)
+    tied: Json = known.made
+    return tied
 
 
 def _require_request(model: Model) -> None:

@@ -29,6 +29,7 @@ from core.render.sampling import Sampling
 from core.state.call import StreamCall, open_call
 from core.state.carried import CarriedStream, carry
 from core.upstream.refusals import refusals
+from core.upstream.responses_events import tool_names
 
 _FAILED = "error"  # the finish reason of such an answer
 _STATE = "stream_state.written"
@@ -134,7 +135,9 @@ def derender_stream(model: Model, body: DerenderResponsesStreamRequest, report: 
     stream, _, binding = open_chat(model, call, known)
     asked = _Asked(model, request, written.input_tokens)
     write = asked.envelope(binding.request_id, call.model_name)
-    events = ResponseEvents(request, write, written, is_harmony=model.config.is_harmony)
+    if known.made is None:
+        known.made = tool_names(request)
+    events = ResponseEvents(request, write, written, is_harmony=model.config.is_harmony, names=known.made)
     writer = _EventWriter(events, stream)
     with refusals():
         chunks, state = carry(call, binding, stream, writer, model.signer, report)

@@ -18,7 +18,7 @@ from core.dialects.responses.said import Reading, Said, without_text
 from core.errors import InvalidState, RequestError
 from core.json import Json
 from core.upstream.responses import wants_logprobs
-from core.upstream.responses_events import HarmonyEvents, Piece, PlainEvents
+from core.upstream.responses_events import HarmonyEvents, Piece, PlainEvents, ToolNames, tool_names
 
 Envelope = Callable[[int, str, list[Json], Json | None], Json]
 """``(created_at, status, output, usage)``: the response that the events around the items hold."""
@@ -52,11 +52,15 @@ class Written(BaseModel):
 class ResponseEvents:
     """Writes the events of one response; ``written`` is where it stands, and is changed.
 
+    ``names`` are those of the request's tools, where they are known already.
+
     Raises:
         InvalidState: what was written does not add up.
     """
 
-    def __init__(self, request: Any, envelope: Envelope, written: Written, *, is_harmony: bool) -> None:
+    def __init__(
+        self, request: Any, envelope: Envelope, written: Written, *, is_harmony: bool, names: ToolNames | None = None
+    ) -> None:
         self.written = written
         self._envelope = envelope
         self.is_harmony = is_harmony
@@ -64,7 +68,7 @@ class ResponseEvents:
         self._reading: Reading | None = None
         kind = HarmonyEvents if is_harmony else PlainEvents
         try:
-            self._items = kind(request, written.items, self._earlier)
+            self._items = kind(names or tool_names(request), written.items, self._earlier)
         except Exception as exc:
             raise InvalidState("written does not add up", "stream_state.written") from exc
 

@@ -53,6 +53,7 @@ class Model:
         return fingerprint(
             {
                 **({"step": options.parser_step} if options.parser_step != "chunk" else {}),
+                **({"answers": options.answers} if options.answers == "repaired" else {}),
                 "state": STATE_VERSION,
                 "slice": slice_version(),
                 "tokenizer": self.files.digest(self.tokenizer.source_file),

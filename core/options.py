@@ -35,6 +35,9 @@ class ModelOptions:
     raises ``LongWork``.
     ``audit`` says what becomes of the findings about parsed answers: "off"
     for no audit, "metrics" to count them, "response" to show them as well.
+    ``answers`` says how parsed answers are read: "vllm" as vLLM reads them,
+    "repaired" so that nothing is lost (``core.choice.repair``), "auto" as vLLM
+    on the derender endpoints and repaired on the relay.
     ``encode_cache_bytes`` bounds the texts that are kept with their ids, so as
     not to be encoded again; it changes no answer.
     """
@@ -61,5 +64,6 @@ class ModelOptions:
     parser_step: str = "chunk"
     parser_budget: float = 10.0
     audit: str = "metrics"
+    answers: str = "auto"
     encode_cache_bytes: int = 16 * 1024 * 1024
     short: bool = False

@@ -30,6 +30,7 @@ CHOICES = {
     "one_shot_prompt": ("response", "request"),
     "parser_step": ("chunk", "token"),
     "audit": ("off", "metrics", "response"),
+    "answers": ("auto", "vllm", "repaired"),
     "tokenizer_mode": MODES,
     "request_log": ("off", "errors", "all"),
     "content_parts": ("never", "asked", "always"),
@@ -63,7 +64,7 @@ class Settings:
     it holds a newline or a template tag, the template itself. ``state_key``
     lists the keys that sign stream states: the first signs, all are accepted;
     with ``state_signature`` "optional" an unsigned state is accepted too.
-    ``one_shot_prompt``, ``parser_step``, ``parser_budget``, ``audit``, ``tokenizer_mode`` and
+    ``one_shot_prompt``, ``parser_step``, ``parser_budget``, ``audit``, ``answers``, ``tokenizer_mode`` and
     ``encode_cache_bytes`` are described with ``ModelOptions``.
     ``max_response_bytes`` is what a Lambda function may answer, None for no
     limit; ``request_log`` says which requests get a line in the log.
@@ -116,6 +117,7 @@ class Settings:
     parser_step: str = "chunk"
     parser_budget: float = 10.0
     audit: str = "metrics"
+    answers: str = "auto"
     tokenizer_mode: str = "auto"
     encode_cache_bytes: int = ModelOptions.encode_cache_bytes
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
@@ -237,6 +239,7 @@ class Settings:
             parser_step=self.parser_step,
             parser_budget=self.parser_budget,
             audit=self.audit,
+            answers=self.answers,
             tokenizer_mode=self.tokenizer_mode,
             encode_cache_bytes=self.encode_cache_bytes,
         )

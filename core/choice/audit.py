@@ -29,6 +29,7 @@ KINDS = (VANISHED, MARKUP, HELD, ARGUMENTS, UNKNOWN_TOOL, SPLIT)
 ``held``: the end of the text is not shown. ``arguments``: of a call, that are no JSON object. ``unknown_tool``: a call
 of a tool that was not offered. ``split``: the stream says something else than the whole output does."""
 
+_MARKED, _UNKNOWN = 1 << KINDS.index(MARKUP), 1 << KINDS.index(UNKNOWN_TOOL)
 _WORD = re.compile(r"\w{2,}")
 
 
@@ -88,8 +89,9 @@ def audit_message(text: str, message: Message, expected: Expected) -> tuple[str,
         if finish_reason != "length" and not is_object(function["arguments"] if function is not None else None):
             found.add(ARGUMENTS)
     shown = bool((content or "").strip() or (reasoning or "").strip() or calls)
-    has_text = bool(without_markup(text).strip())
-    tail = without_markup(text[-2 * LONGEST :])[-LONGEST:]
+    # Not asked where it does not count: most answers show something.
+    has_text = shown or bool(without_markup(text).strip())
+    tail = text[-2 * LONGEST :]
     found |= _lost(has_text, shown, bool(calls), tail, (content or "", reasoning or ""), finish_reason, expected)
     return tuple(kind for kind in KINDS if kind in found)
 
@@ -118,7 +120,7 @@ def _lost(
         return {VANISHED}
     if called or expected.hides_reasoning:
         return set()  # what ends a call is markup, and hidden reasoning is held rightly
-    words = _WORD.findall(tail)
+    words = _WORD.findall(without_markup(tail)[-LONGEST:])
     # The first word of the tail may be cut.
     return {HELD} if words and not any(words[-1] in part[-2 * LONGEST :] for part in visible) else set()
 
@@ -146,6 +148,11 @@ class _Joined(NamedTuple):
     finish_reason: str | None
 
 
+def _said(message: Message) -> tuple[str, str, list[tuple[str, str]]]:
+    calls = [(call["function"]["name"], call["function"]["arguments"]) for call in message.tool_calls]
+    return (message.content or "").strip(), (message.reasoning or "").strip(), calls
+
+
 class GatheredAudit:
     """The audit of a choice whose chunks all pass through here: they are gathered, and looked at in the end."""
 
@@ -170,12 +177,23 @@ class GatheredAudit:
                 arguments.append(function["arguments"] or "")
 
     def end(self, finish_reason: str | None) -> tuple[str, ...]:
+        return audit_message(self.text, self._joined(finish_reason), self._expected)
+
+    @property
+    def text(self) -> str:
+        """All that was decoded."""
+        return "".join(self._text)
+
+    def says(self, message: Message) -> bool:
+        """Whether the chunks joined say what a whole choice says, white space at the ends of text apart."""
+        return _said(self._joined(None)) == _said(message)
+
+    def _joined(self, finish_reason: str | None) -> _Joined:
         calls = [
             {"function": {"name": "".join(names), "arguments": "".join(arguments)}}
             for names, arguments in self._calls.values()
         ]
-        joined = _Joined("".join(self._content), "".join(self._reasoning), calls, finish_reason)
-        return audit_message("".join(self._text), joined, self._expected)
+        return _Joined("".join(self._content), "".join(self._reasoning), calls, finish_reason)
 
     def save(self) -> JsonValue:
         return None
@@ -192,7 +210,7 @@ class RunningAudit:
 
     def __init__(self, expected: Expected, saved: JsonValue = None) -> None:
         self._expected = expected
-        self._found: set[str] = set()
+        self._found = 0  # by the bit of each kind
         self._has_text = self._shown = self._called = False
         self._tails = ["", "", ""]  # of the text, of content, of reasoning
         self._open: dict[int, JsonObject] = {}
@@ -203,14 +221,16 @@ class RunningAudit:
         """Take what one chunk said; ``text`` is what was decoded of it."""
         tails = self._tails
         if text:
-            self._has_text = self._has_text or bool(without_markup(text).strip())
+            if not self._has_text:
+                self._has_text = bool(without_markup(text).strip())
             tails[0] = (tails[0] + text)[-2 * LONGEST :]
         for place, part in ((1, content), (2, reasoning)):
             if part:
-                self._shown = self._shown or bool(part.strip())
+                if not self._shown:
+                    self._shown = bool(part.strip())
                 joined = tails[place] + part
-                if MARKUP not in self._found and has_markup(joined):
-                    self._found.add(MARKUP)
+                if not self._found & _MARKED and has_markup(joined[-LONGEST - len(part) :]):
+                    self._found |= _MARKED
                 tails[place] = joined[-2 * LONGEST :]
         for call in calls:
             self._see_call(call)
@@ -221,44 +241,45 @@ class RunningAudit:
         if function is None:
             return
         if function["name"] and function["name"] not in self._expected.tools:
-            self._found.add(UNKNOWN_TOOL)
+            self._found |= _UNKNOWN
         known = self._open.setdefault(call.get("index", 0), JsonObject())
         known.feed(function["arguments"] or "")
 
     def end(self, finish_reason: str | None) -> tuple[str, ...]:
         """The kinds of what is wrong, in the order of ``KINDS``. Changes nothing."""
-        found = set(self._found)
+        found = {kind for place, kind in enumerate(KINDS) if self._found >> place & 1}
         if finish_reason != "length" and not all(known.complete for known in self._open.values()):
             found.add(ARGUMENTS)
         text, content, reasoning = self._tails
-        tail = without_markup(text)[-LONGEST:]
         found |= _lost(
-            self._has_text, self._shown, self._called, tail, (content, reasoning), finish_reason, self._expected
+            self._has_text, self._shown, self._called, text, (content, reasoning), finish_reason, self._expected
         )
         return tuple(kind for kind in KINDS if kind in found)
 
     def save(self) -> JsonValue:
         """JSON values for a checkpoint. Calls that are complete need not be remembered, but for the last one."""
-        kinds = sum(1 << place for place, kind in enumerate(KINDS) if kind in self._found)
         flags = self._has_text + 2 * self._shown + 4 * self._called
-        last = max(self._open, default=0)
-        calls = [[i, known.state] for i, known in self._open.items() if not known.complete or i == last]
-        return [kinds, flags, *self._tails, calls]
+        calls: list[JsonValue] = []
+        if self._open:
+            last = max(self._open)
+            calls = [[i, known.state] for i, known in self._open.items() if not known.complete or i == last]
+        return [self._found, flags, *self._tails, calls]
 
     def _load(self, saved: JsonValue) -> None:
         kinds, flags, *tails, calls = saved
         if not (_is_count(kinds, 1 << len(KINDS)) and _is_count(flags, 8) and len(tails) == 3):
             raise ValueError("not an audit")
-        if not all(isinstance(tail, str) and len(tail) <= 2 * LONGEST for tail in tails):
-            raise ValueError("not an audit")
+        for tail in tails:
+            if not isinstance(tail, str) or len(tail) > 2 * LONGEST:
+                raise ValueError("not an audit")
         for index, state in calls:
             if not _is_count(index, 2**31) or not (
                 state is None or (isinstance(state, str) and len(state) <= MAX_STATE)
             ):
                 raise ValueError("not an audit")
             self._open[index] = JsonObject(state)
-        self._found = {kind for place, kind in enumerate(KINDS) if kinds >> place & 1}
-        self._has_text, self._shown, self._called = (bool(flags >> bit & 1) for bit in range(3))
+        self._found = kinds
+        self._has_text, self._shown, self._called = bool(flags & 1), bool(flags & 2), bool(flags & 4)
         self._tails = tails
 
 

@@ -28,15 +28,30 @@ _MARKERS = (
     r"</?parameter(?:=|>)",
     r"\[TOOL_CALLS\]|\[ARGS\]|\[/?THINK\]",
     r"◁/?think▷",
+    r"\]<\]minimax\[>\[",
 )
 MARKUP = re.compile("|".join(_MARKERS))
+# What begins calls, of those whose calls are objects with a name in them.
+CALLS_BEGIN = re.compile(
+    r"<tool_calls?>|<\|tool_calls?\|?>|<\|python_tag\|>|\[TOOL_CALLS\]|<｜tool▁calls▁begin｜>|<\|tool_calls_section_begin\|>"
+    r"|<(?:dots_function_call|longcat_tool_call|start_function_call)>|<\|action_start\|>"
+)
+
+
+# Where markup may begin: all else of a text is passed over at once.
+_BEGINS = re.compile(r"[<\[\]◁]")
 
 
 def has_markup(text: str) -> bool:
     """Whether a model's markup stands in a text."""
-    return ("<" in text or "[" in text or "◁" in text) and MARKUP.search(text) is not None
+    found = _BEGINS.search(text)
+    while found is not None:
+        if MARKUP.match(text, found.start()):
+            return True
+        found = _BEGINS.search(text, found.end())
+    return False
 
 
 def without_markup(text: str) -> str:
     """A text without what is recognized as markup."""
-    return MARKUP.sub("", text) if "<" in text or "[" in text or "◁" in text else text
+    return MARKUP.sub("", text) if has_markup(text) else text

@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, cast
 
-from core.choice.audit import Audit, Expected, GatheredAudit, audit_message, expected_of
+from core.choice.audit import SPLIT, Audit, Expected, GatheredAudit, audit_message, expected_of
 from core.choice.output import ChoiceOutput, ToolCall
 from core.choice.reader import OutputReader
+from core.choice.repair import Repair, asked_of
+from core.errors import BadRequest, RequestError
+from core.json import JsonValue
+from core.parsing.budget import ParserBudget
 from core.parsing.chat_parser import ChatParser, OneShotParser
 from core.parsing.live import LiveStream, start_stream
 from core.protocol.engine import Choice, StreamChoice
 from core.text.detokenizer import Window
 from core.text.logprobs import advance_context
+from core.upstream.parsers import resolve_finish_reason
 
 
 @dataclass
@@ -32,7 +37,8 @@ class ParsedStream:
     read before. ``context`` are the last sampled ids, ``call_ids`` the ids of
     the tool calls so far: what a call was named first is its name. ``history``
     is None where nothing of the output needs to be kept. ``audit`` looks at
-    everything and gives the last output its findings.
+    everything and gives the last output its findings. With ``repair`` the
+    reading is repaired, otherwise it is vLLM's.
     """
 
     def __init__(
@@ -45,6 +51,7 @@ class ParsedStream:
         call_ids: Sequence[str] = (),
         history: History | None = None,
         audit: Audit | None = None,
+        repair: Repair | None = None,
     ) -> None:
         self._reader = reader
         self._prompt_token_ids = prompt_token_ids
@@ -53,6 +60,7 @@ class ParsedStream:
         self.call_ids = list(call_ids)
         self.history = history
         self.audit = audit
+        self.repair = repair
 
     def advance(self, choice: StreamChoice, keep: int | None = None) -> ChoiceOutput:
         """Read one chunk; see :class:`~core.choice.output.ChoiceStream`.
@@ -64,39 +72,80 @@ class ParsedStream:
         reader = self._reader
         ids = choice.token_ids or []
         text_ids, stop_reason = reader.text_ids(choice)
-        delta, finish_reason = None, None
-        if ids or choice.finish_reason is not None:
-            delta, finish_reason = self.live.step(text_ids, ids, choice.finish_reason, self._prompt_token_ids, keep)
-        logprobs = reader.logprobs(choice, self.context)
+        output = ChoiceOutput(choice, stop_reason=stop_reason)
+        text = ""
+        if self.repair is not None:
+            text = self._read_repaired(self.repair, output, text_ids, keep)
+        elif ids or choice.finish_reason is not None:
+            text = self._read(output, text_ids, keep)
+        output.logprobs = reader.logprobs(choice, self.context)
+        output.token_ids = reader.shown_ids(choice)
         self.context = advance_context(self.context, ids)
         if ids and self.history is not None:
             self.history.token_ids += ids
             self.history.chunk_lens.append(len(ids))
-        output = ChoiceOutput(
-            choice,
-            finish_reason=finish_reason,
-            stop_reason=stop_reason,
-            logprobs=logprobs,
-            token_ids=reader.shown_ids(choice),
-        )
-        if ids or choice.finish_reason is not None:
-            output.segments = self.live.take_segments()
+        if self.audit is not None:
+            self.audit.see(text, output.content, output.reasoning, output.tool_calls)
+            if output.finish_reason is not None:
+                output.findings = self.audit.end(output.finish_reason)
+                if output.findings and self._splits(choice.finish_reason):
+                    output.findings += (SPLIT,)
+                output.shown_findings = reader.shown_findings(output.findings)
+        return output
+
+    def _splits(self, finish_reason: str | None) -> bool:
+        """Whether the whole output would say something else than its chunks did; asked where something else is wrong.
+
+        A whole reading costs too much to be made of every answer.
+        """
+        if self.repair is not None or self.history is None or not isinstance(self.audit, GatheredAudit):
+            return False
+        live = self.live
+        whole = live.parser.for_request(live.request, self._prompt_token_ids)
+        try:
+            return not self.audit.says(whole.parse(self.audit.text, self.history.token_ids, finish_reason))
+        except BadRequest:
+            return True
+
+    def _read(self, output: ChoiceOutput, text_ids: Sequence[int], keep: int | None) -> str:
+        """Fill an output with what vLLM says; the text that was decoded."""
+        choice, live = output.source, self.live
+        ids = choice.token_ids or []
+        delta, output.finish_reason = live.step(text_ids, ids, choice.finish_reason, self._prompt_token_ids, keep)
+        output.segments = live.take_segments()
         if delta is not None:
             output.content, output.reasoning = delta.content, delta.reasoning
             if delta.tool_calls:
                 output.tool_calls = [self._named(call) for call in delta.tool_calls]
-        if self.audit is not None:
-            self.audit.see(self.live.text if ids else "", output.content, output.reasoning, output.tool_calls)
-            if finish_reason is not None:
-                output.findings = self.audit.end(finish_reason)
-                output.shown_findings = reader.shown_findings(output.findings)
-        return output
+        return live.text if ids else ""
+
+    def _read_repaired(self, repair: Repair, output: ChoiceOutput, text_ids: Sequence[int], keep: int | None) -> str:
+        """Fill an output with what the repaired reading says; the text that was decoded."""
+        choice, live = output.source, self.live
+        texts = []
+        for delta in live.tokens(text_ids, choice.token_ids or [], self._prompt_token_ids, keep):
+            texts.append(live.text)
+            repair.see(live.text, delta)
+        repair.broken = live.broken
+        if choice.finish_reason is not None:
+            repair.end(live.finish(choice.finish_reason, self._prompt_token_ids), choice.finish_reason)
+            output.finish_reason = resolve_finish_reason(choice.finish_reason, live.request, bool(repair.sent))
+        output.content, output.reasoning, output.tool_calls = repair.take()
+        self.call_ids += [call["id"] or "" for call in output.tool_calls]
+        return "".join(texts)
 
     def replay(self, history: History) -> None:
         """Bring a fresh stream to where it was, one step for each earlier chunk; nothing of it goes out again."""
         ids = iter(history.token_ids)
         for length in history.chunk_lens:
             chunk = list(islice(ids, length))
+            if self.repair is not None:
+                choice = StreamChoice(index=0, token_ids=chunk)
+                said = ChoiceOutput(choice)
+                text = self._read_repaired(self.repair, said, chunk, None)
+                if self.audit is not None:
+                    self.audit.see(text, said.content, said.reasoning, said.tool_calls)
+                continue
             delta, _ = self.live.step(chunk, chunk, None, self._prompt_token_ids)
             self.live.take_segments()
             if self.audit is not None:
@@ -116,21 +165,74 @@ class ParsedStream:
 
     def reasoning_tokens(self) -> int | None:
         """How many of the tokens so far are reasoning; None without a reasoning parser, or a whole ``history``."""
-        if self.history is None or not self.live.parser.counts_reasoning:
+        if not self.live.parser.counts_reasoning:
+            return None
+        if self.repair is not None:
+            return self.repair.reasoning_tokens
+        if self.history is None:
             return None
         return int(self.live.processor.parser.count_reasoning_tokens(tuple(self.history.token_ids)))
 
 
 def begin_parsed(
-    reader: OutputReader, parser: ChatParser, chat_request: Any, prompt_token_ids: list[int]
+    reader: OutputReader, parser: ChatParser, chat_request: Any, prompt_token_ids: list[int] | None
 ) -> ParsedStream:
-    """The stream of a choice before its first chunk, its parser fresh.
+    """The stream of a choice before its first chunk, its parser fresh; repaired unless the deployment says otherwise.
 
     ``chat_request`` is vLLM's, validated.
     """
-    live = start_stream(parser, chat_request, prompt_token_ids, reader.decode)
+    repaired = parser.repairs(chat_request, by_default=True)
+    live = start_stream(parser, chat_request, prompt_token_ids, reader.decode, repaired=repaired)
     audit = GatheredAudit(expected_of(chat_request)) if parser.audits else None
-    return ParsedStream(reader, live, prompt_token_ids, history=History(), audit=audit)
+    repair = begin_repair(live, chat_request) if repaired else None
+    return ParsedStream(reader, live, prompt_token_ids, history=History(), audit=audit, repair=repair)
+
+
+def begin_repair(live: LiveStream, chat_request: Any, saved: JsonValue = None) -> Repair:
+    """The repaired reading of what a live stream says; ``saved`` is what it gave to save.
+
+    ``chat_request`` is the client's: the stream's own may differ in what it hides.
+
+    Raises:
+        ValueError: ``saved`` is nothing that was saved.
+    """
+    repair = Repair(asked_of(chat_request, keeps_calls=live.processor.keep_tool_calls), saved)
+    live.broken = repair.broken
+    return repair
+
+
+def read_repaired(
+    reader: OutputReader,
+    parser: ChatParser,
+    chat_request: Any,
+    prompt_token_ids: Sequence[int] | None,
+    choice: Choice,
+    window: Window,
+    expected: Expected | None,
+    budget: ParserBudget,
+) -> ChoiceOutput:
+    """Read such a choice in one piece as its stream is read, whatever its chunks.
+
+    Raises:
+        BadRequest: the parser cannot make sense of it, or it holds ids that no tokenizer can hold.
+    """
+    text, stop_reason = reader.whole_text(choice, window)
+    prompt = None if prompt_token_ids is None else list(prompt_token_ids)
+    live = start_stream(parser, chat_request, prompt, reader.decode, budget, repaired=True)
+    audit = None if expected is None else GatheredAudit(expected)
+    stream = ParsedStream(reader, live, prompt, audit=audit, repair=begin_repair(live, chat_request))
+    end = StreamChoice.model_construct(**choice.__dict__)
+    end.finish_reason = end.finish_reason or "stop"
+    try:
+        output = stream.advance(end, len(text))
+    except RequestError:
+        raise
+    except Exception as exc:
+        # Parsers read model output, which can be anything; whatever they make of it is no fault of the server.
+        raise BadRequest(str(exc) or type(exc).__name__) from exc
+    output.source, output.stop_reason = choice, stop_reason
+    output.reasoning_tokens = stream.reasoning_tokens()
+    return output
 
 
 def read_parsed(

@@ -71,28 +71,32 @@ def read_chat(
     prompt_token_ids: Sequence[int] | None,
     *,
     count_reasoning: bool = False,
+    repaired: bool = False,
 ) -> list[ChoiceOutput]:
     """Read every choice of an engine answer.
 
     ``chat_request`` is vLLM's, validated, where the deployment has a parser.
     With ``count_reasoning`` the outputs tell how many of their tokens are
-    reasoning, where the parser can tell.
+    reasoning, where the parser can tell. ``repaired`` says how they are read
+    where the deployment does not.
 
     Raises:
         BadRequest: a choice is empty, or cannot be read.
     """
     reader = OutputReader(model, options, parsed=model.chat_parser is not None)
     window = reader.seed(prompt_token_ids if prompt_token_ids is not None else source.prompt_token_ids)
-    parser, expected = None, None
+    parser, expected, repairs = None, None, False
     if model.chat_parser is not None:
         # Late: only a deployment with a parser has vLLM's modules loaded.
         from core.choice.audit import expected_of
-        from core.choice.parsed import read_parsed
+        from core.choice.parsed import read_parsed, read_repaired
 
         prompt: Sequence[int] | None = source.prompt_token_ids
         if prompt is None and model.options.one_shot_prompt == "request":
             prompt = prompt_token_ids
         expected = expected_of(chat_request) if model.chat_parser.audits else None
+        repairs = model.chat_parser.repairs(chat_request, by_default=repaired)
+        budget = model.chat_parser.budget()
         parser = model.chat_parser.for_request(
             chat_request, prompt, count_reasoning=count_reasoning and model.chat_parser.counts_reasoning
         )
@@ -100,8 +104,13 @@ def read_chat(
     for choice in source.choices:
         if not choice.token_ids:
             raise BadRequest(f"choice {choice.index} has empty or null token_ids")
-        if parser is None:
+        if parser is None or model.chat_parser is None:
             outputs.append(read_text(reader, choice, window))
+        elif repairs:
+            told = prompt if prompt is not None else prompt_token_ids
+            output = read_repaired(reader, model.chat_parser, chat_request, told, choice, window, expected, budget)
+            output.reasoning_tokens = output.reasoning_tokens if count_reasoning else None
+            outputs.append(output)
         else:
             outputs.append(read_parsed(reader, parser, choice, window, expected))
     return outputs

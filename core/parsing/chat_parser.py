@@ -22,6 +22,7 @@ from core.upstream.model_view import ModelView
 from core.upstream.parsers import (
     build_parser,
     choose_parser_class,
+    is_chat,
     new_processor,
     read_whole,
     resolve_finish_reason,
@@ -92,14 +93,17 @@ class ChatParser:
         """A fresh vLLM parser, told the chat template's arguments that rendering settled on."""
         return build_parser(self.parser_cls, self.tokenizer, self.view, chat_request.tools, template_kwargs)
 
-    def processor(self, chat_request: Any, key: str | None = None) -> Any:
+    def processor(self, chat_request: Any, key: str | None = None, *, repaired: bool = False) -> Any:
         """A fresh stream processor, vLLM's or one like it, for one output of ``chat_request``.
 
         Requests with the same ``key`` have the same tools and template
         arguments: the parser is built for the first and copied for the others.
+        A ``repaired`` reading must know what is reasoning, and hides it itself.
         """
         parser = self.build(chat_request) if key is None else self._copied(chat_request, key)
-        return new_processor(self.parser_cls, parser, chat_request, self._options.enable_auto_tool_choice)
+        return new_processor(
+            self.parser_cls, parser, chat_request, self._options.enable_auto_tool_choice, tells_reasoning=repaired
+        )
 
     def _copied(self, chat_request: Any, key: str) -> Any:
         if key not in self._prototypes:
@@ -132,6 +136,16 @@ class ChatParser:
     def steps_by_token(self) -> bool:
         """Whether a chunk goes through the parser one token at a time (``ModelOptions.parser_step``)."""
         return self._options.parser_step == "token"
+
+    def repairs(self, chat_request: Any, *, by_default: bool) -> bool:
+        """Whether answers to a request are read repaired (``ModelOptions.answers``); ``by_default`` without a setting.
+
+        Responses are read as vLLM reads them.
+        """
+        answers = self._options.answers
+        if not is_chat(chat_request):
+            return False
+        return by_default if answers == "auto" else answers == "repaired"
 
     @property
     def audits(self) -> bool:

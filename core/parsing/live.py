@@ -6,10 +6,11 @@ replaying all earlier chunks; it is never kept between calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from core.errors import RequestError
 from core.parsing.budget import ParserBudget
 from core.parsing.chat_parser import ChatParser
 from core.text.detokenizer import DecodeOptions, Window, detokenize, seed_window
@@ -30,6 +31,12 @@ class LiveStream:
     decode: DecodeOptions
     budget: ParserBudget | None = None
     text: str = ""
+    broken: bool = False
+
+    @property
+    def request(self) -> Any:
+        """vLLM's request that the output answers."""
+        return self.processor.request
 
     def step(
         self,
@@ -55,18 +62,13 @@ class LiveStream:
             # As the engine would have sent them one at a time, the deltas in one.
             pieces = [(text_ids[place : place + 1], [token_id]) for place, token_id in enumerate(token_ids)]
         deltas = []
-        self.text = ""
+        text = ""
         for number, (shown, ids) in enumerate(pieces, 1):
-            if self.budget is not None:
-                self.budget.check()
-            text, self.window = detokenize(self.parser.tokenizer, shown, self.window, self.decode)
             ends = finish_reason if number == len(pieces) else None
-            shown_text = text[:keep]
-            self.text += shown_text
-            result = self.processor.step(shown_text, ids, ends, prompt_token_ids)
+            result, keep = self._feed(shown, ids, ends, prompt_token_ids, keep)
+            text += self.text
             deltas.append(result.delta)
-            if keep is not None:
-                keep = max(keep - len(text), 0)
+        self.text = text
         return merge_deltas(deltas) if by_token else result.delta, result.finish_reason
 
     def take_segments(self) -> Sequence[Segment] | None:
@@ -74,6 +76,63 @@ class LiveStream:
         take = getattr(self.processor, "take_segments", None)
         segments: Sequence[Segment] | None = None if take is None else take()
         return segments
+
+    def tokens(
+        self, text_ids: Sequence[int], token_ids: Sequence[int], prompt_token_ids: list[int] | None, keep: int | None
+    ) -> Iterator[Any]:
+        """Feed a chunk one token at a time, none of them the end: the delta of each, or None, with its ``text``.
+
+        A parser that raises is ``broken``: it is not asked any more.
+
+        Raises:
+            BadRequest: the budget of the call, where it has one, is used up.
+        """
+        for place, token_id in enumerate(token_ids):
+            shown = text_ids[place : place + 1]
+            if not self.broken:
+                try:
+                    result, keep = self._feed(shown, [token_id], None, prompt_token_ids, keep)
+                    yield result.delta
+                    continue
+                except RequestError:
+                    raise
+                except Exception:
+                    self.broken = True
+            else:
+                self._decode(shown, keep)
+            keep = None if keep is None else max(keep - len(self.text), 0)
+            yield None
+
+    def finish(self, finish_reason: str, prompt_token_ids: list[int] | None) -> Any:
+        """Tell the parser that the output is over: its last delta, or None; also where it raises."""
+        if self.broken:
+            return None
+        try:
+            return self.processor.step("", [], finish_reason, prompt_token_ids).delta
+        except Exception:
+            # Parsers that count on one token in every chunk.
+            return None
+
+    def _feed(
+        self,
+        text_ids: Sequence[int],
+        token_ids: list[int],
+        finish_reason: str | None,
+        prompt_token_ids: list[int] | None,
+        keep: int | None,
+    ) -> tuple[Any, int | None]:
+        """One step of the processor, and how many characters count of what comes after it."""
+        if self.budget is not None:
+            self.budget.check()
+        size = self._decode(text_ids, keep)
+        result = self.processor.step(self.text, token_ids, finish_reason, prompt_token_ids)
+        return result, None if keep is None else max(keep - size, 0)
+
+    def _decode(self, text_ids: Sequence[int], keep: int | None) -> int:
+        """Set ``text`` to what counts of a step's text; its whole length."""
+        text, self.window = detokenize(self.parser.tokenizer, text_ids, self.window, self.decode)
+        self.text = text[:keep]
+        return len(text)
 
 
 def merge_deltas(parts: Iterable[Any]) -> Any:
@@ -120,7 +179,12 @@ def start_stream(
     prompt_token_ids: Sequence[int] | None,
     decode: DecodeOptions,
     budget: ParserBudget | None = None,
+    *,
+    repaired: bool = False,
 ) -> LiveStream:
-    """A stream before its first chunk, its window primed with the end of the prompt."""
+    """A stream before its first chunk, its window primed with the end of the prompt.
+
+    ``repaired`` says what it is for: the processor of a repaired reading tells more.
+    """
     window = seed_window(parser.tokenizer, prompt_token_ids, decode.skip_special)
-    return LiveStream(parser, parser.processor(chat_request), window, decode, budget)
+    return LiveStream(parser, parser.processor(chat_request, repaired=repaired), window, decode, budget)

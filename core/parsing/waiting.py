@@ -20,17 +20,26 @@ _TOKEN_BYTES = 32
 
 
 class Waiting(NamedTuple):
-    """A processor between two chunks; the tokens of prompt and output so far, and what was saved of the audit."""
+    """A processor between two chunks; the tokens of prompt and output so far; what was saved of audit and repair."""
 
     processor: ChatStreamProcessor
     prompt: int
     output: int
     audit: JsonValue
+    repair: JsonValue
 
 
-def keep_waiting(live: LiveStream, digest: bytes, checkpoint: str, prompt: int, output: int, audit: JsonValue) -> None:
+def keep_waiting(
+    live: LiveStream,
+    digest: bytes,
+    checkpoint: str,
+    prompt: int,
+    output: int,
+    audit: JsonValue,
+    repair: JsonValue = None,
+) -> None:
     """Let the parser of a stream wait; nobody may use it any more. ``digest`` is its request's."""
-    waiting = Waiting(live.processor, prompt, output, audit)
+    waiting = Waiting(live.processor, prompt, output, audit, repair)
     cost = _PARSER_BYTES + len(checkpoint) + _TOKEN_BYTES * output
     live.parser.waiting.put((digest, checkpoint), waiting, cost)
 

@@ -8,7 +8,7 @@ from typing import Any
 from core.bounds import check_stream_length
 from core.choice.audit import RunningAudit
 from core.choice.output import ChoiceOutput
-from core.choice.parsed import History, ParsedStream
+from core.choice.parsed import History, ParsedStream, begin_repair
 from core.choice.reader import OutputReader
 from core.errors import BadRequest, InvalidState, RequestError
 from core.json import Json, JsonValue
@@ -71,10 +71,12 @@ def open_parsed(
     history = None if checkpointed else History(list(state.output_token_ids), list(state.output_chunk_lens))
     try:
         audited: JsonValue = None
+        repaired: JsonValue = None
+        repairs = parser.repairs(known.chat_request, by_default=False)
         if state.checkpoint is not None:
-            live, lengths, audited = _reopen(model, known, reader, state, state.checkpoint, budget)
+            live, lengths, audited, repaired = _reopen(model, known, reader, state, state.checkpoint, budget)
         else:
-            live = start_stream(parser, known.chat_request, prompt_token_ids, reader.decode, budget)
+            live = start_stream(parser, known.chat_request, prompt_token_ids, reader.decode, budget, repaired=repairs)
             lengths = Lengths(len(prompt_token_ids or ()), len(state.output_token_ids))
         check_stream_length(call.chunks, lengths.prompt, lengths.output, model.limits)
         stream = ParsedStream(
@@ -85,6 +87,7 @@ def open_parsed(
             call_ids=state.last_tool_call_ids,
             history=history,
             audit=RunningAudit(known.expected, audited) if parser.audits else None,
+            repair=begin_repair(live, known.chat_request, repaired) if repairs else None,
         )
         if history is not None:
             stream.replay(history)
@@ -102,7 +105,7 @@ def open_parsed(
 
 def _reopen(
     model: Model, known: KnownRequest, reader: OutputReader, state: StreamState, checkpoint: str, budget: ParserBudget
-) -> tuple[LiveStream, Lengths, JsonValue]:
+) -> tuple[LiveStream, Lengths, JsonValue, JsonValue]:
     """The stream where a checkpoint was written: its parser as it waits here, or a fresh one that is restored."""
     parser = model.chat_parser
     assert parser is not None
@@ -111,8 +114,9 @@ def _reopen(
     waiting = take_waiting(parser, known.digest, checkpoint)
     if waiting is not None:
         live = LiveStream(parser, waiting.processor, window, reader.decode, budget)
-        return live, Lengths(waiting.prompt, waiting.output), waiting.audit
-    processor = parser.processor(known.chat_request, known.shaping.prototype)
+        return live, Lengths(waiting.prompt, waiting.output), waiting.audit, waiting.repair
+    repairs = parser.repairs(known.chat_request, by_default=False)
+    processor = parser.processor(known.chat_request, known.shaping.prototype, repaired=repairs)
     live = LiveStream(parser, processor, window, reader.decode, budget)
     return live, *read_checkpoint(live, checkpoint, model.limits.max_model_len)
 
@@ -253,7 +257,8 @@ class CarriedParsed:
         if self._replays:
             return None
         try:
-            self._written = write_checkpoint(self._stream.live, self._lengths, self._audited())
+            repair = None if self._stream.repair is None else self._stream.repair.save()
+            self._written = write_checkpoint(self._stream.live, self._lengths, self._audited(), repair)
         except CheckpointRefused as exc:
             if self._state.checkpoint is None:
                 return None
@@ -268,6 +273,6 @@ class CarriedParsed:
         if budget is not None and budget.was_long():
             return  # the next call restores it, and is told that it is long
         if self._written is not None and not self._ended:
-            text, audited, moment = self._written
+            text, audited, repaired, moment = self._written
             moment.settle()
-            keep_waiting(self._stream.live, self._known.digest, text, *self._lengths, audited)
+            keep_waiting(self._stream.live, self._known.digest, text, *self._lengths, audited, repaired)

@@ -23,25 +23,30 @@ class Lengths(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A checkpoint as text; what was saved of the audit; the parser's :class:`~core.parsing.checkpoint.Moment`."""
+    """A checkpoint as text; what was saved of audit and repaired reading; the parser's
+    :class:`~core.parsing.checkpoint.Moment`."""
 
     text: str
     audit: JsonValue
+    repair: JsonValue
     moment: Moment
 
 
-def write_checkpoint(live: LiveStream, lengths: Lengths, audit: JsonValue) -> Written:
-    """The text of a live stream between two chunks, and of its audit. Changes nothing.
+def write_checkpoint(live: LiveStream, lengths: Lengths, audit: JsonValue, repair: JsonValue = None) -> Written:
+    """The text of a live stream between two chunks, of its audit and its repaired reading. Changes nothing.
 
     Raises:
         CheckpointRefused: this parser cannot be carried; the caller replays.
     """
     now = moment(live.processor, live.parser.layouts)
-    return Written(pack([lengths.prompt, lengths.output, audit, now.data]), audit, now)
+    saved = [lengths.prompt, lengths.output, audit, now.data]
+    return Written(pack(saved if repair is None else [*saved, repair]), audit, repair, now)
 
 
-def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> tuple[Lengths, JsonValue]:
-    """Bring a fresh live stream to where the checkpoint was written; its lengths, and what was saved of its audit.
+def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> tuple[Lengths, JsonValue, JsonValue]:
+    """Bring a fresh live stream to where the checkpoint was written.
+
+    Its lengths, and what was saved of its audit and of its repaired reading.
 
     Raises:
         InvalidCheckpoint: the text is damaged, or not of this parser and request.
@@ -49,11 +54,11 @@ def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> tuple[Le
     """
     admit = (lambda size: None) if live.budget is None else live.budget.admit
     data = unpack(text, Limits.of_model_len(max_model_len), admit)
-    if len(data) != 4:
+    if len(data) not in (4, 5):
         raise InvalidCheckpoint("it is not a checkpoint")
-    prompt, output, audit, saved = data
+    prompt, output, audit, saved, *repair = data
     for length in (prompt, output):
         if type(length) is not int or not 0 <= length < _MAX_LENGTH:
             raise InvalidCheckpoint("a length is out of range")
     restore(live.processor, saved, live.parser.layouts)
-    return Lengths(prompt, output), audit
+    return Lengths(prompt, output), audit, repair[0] if repair else None

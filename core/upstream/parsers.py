@@ -23,6 +23,7 @@ __all__ = [
     "build_parser",
     "choose_parser_class",
     "counts_as_it_reads",
+    "is_chat",
     "new_processor",
     "read_whole",
     "resolve_finish_reason",
@@ -107,13 +108,25 @@ def counts_as_it_reads(parser: Any) -> bool:
     )
 
 
-def new_processor(parser_cls: Any, parser: Any, request: Any, enable_auto_tools: bool) -> Any:
-    """A stream processor for one output of ``request``, around a fresh parser: vLLM's, or one with its surface."""
-    if isinstance(request, ChatCompletionRequest):
-        return ChatStreamProcessor(request, parser, enable_auto_tools=enable_auto_tools, parser_cls=parser_cls)
-    from core.upstream.responses_output import ResponsesProcessor  # late: only a deployment that speaks Responses
+def is_chat(request: Any) -> bool:
+    """Whether a validated request is a chat's, and not of a dialect with requests of its own."""
+    return isinstance(request, ChatCompletionRequest)
 
-    return ResponsesProcessor(request, parser)
+
+def new_processor(
+    parser_cls: Any, parser: Any, request: Any, enable_auto_tools: bool, *, tells_reasoning: bool = False
+) -> Any:
+    """A stream processor for one output of ``request``, around a fresh parser: vLLM's, or one with its surface.
+
+    With ``tells_reasoning`` it says what is reasoning also where a chat's request hides it.
+    """
+    if not isinstance(request, ChatCompletionRequest):
+        from core.upstream.responses_output import ResponsesProcessor  # late: only a deployment that speaks Responses
+
+        return ResponsesProcessor(request, parser)
+    if tells_reasoning and not request.include_reasoning:
+        request = request.model_copy(update={"include_reasoning": True})
+    return ChatStreamProcessor(request, parser, enable_auto_tools=enable_auto_tools, parser_cls=parser_cls)
 
 
 def read_whole(

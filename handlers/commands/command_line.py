@@ -62,6 +62,7 @@ _WORDS = {
     "parser-step": "how a streamed chunk of several tokens goes through a parser: at once, or token by token",
     "content-parts": "when images go to the engine as they came, for it to read",
     "continue-turns": "how the relay keeps sampled ids in the next prompt of a conversation",
+    "answers": "how parsed answers are read: as vLLM reads them, repaired, or (auto) repaired by the relay only",
     "audit": "what becomes of the audit of parsed answers: nothing, metrics and a log line, or a field as well",
     "one-shot-prompt": "whose prompt tells a one-shot parser where the output begins",
 }

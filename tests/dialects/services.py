@@ -33,6 +33,7 @@ def service(server: dict[str, Any], models_dir: Path, engine_url: str, scratch: 
         environ=dict(server.get("env", {})),
         engine_params=PASSABLE,
         engine_url=(engine_url,),
+        answers="vllm",  # the recordings are vLLM's
         **options,
     )
     application = InProcess(server_app(settings))

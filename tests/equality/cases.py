@@ -73,7 +73,7 @@ class Models:
     def _base(self, name: str) -> Model:
         return load(self.folder(name), served_names=("m",))
 
-    def deployment(self, pair: Pair, folder: str, parser_step: str = "chunk") -> Model:
+    def deployment(self, pair: Pair, folder: str, **chosen: str) -> Model:
         """The model of a pair, as ``load_model`` gives it, with the tokenizer of the folder's other pairs.
 
         Raises:
@@ -86,7 +86,7 @@ class Models:
             tool_call_parser=tool,
             reasoning_parser=reasoning,
             enable_auto_tool_choice=tool is not None,
-            parser_step=parser_step,
+            **chosen,  # type: ignore[arg-type]
         )
         config = base.config
         if tool in _MODEL_TYPES:

@@ -81,6 +81,7 @@ def relay(server: Json, models_dir: Path, engine_url: str) -> InProcess:
         served_model_name=[server["model"]],
         environ=dict(server.get("env", {})),
         engine_url=(engine_url,),
+        answers="vllm",  # the recordings are vLLM's
         **options,
     )
     return InProcess(create_app(settings, relay_router(settings)))

@@ -32,7 +32,7 @@ CHATS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=[{}, PARSERS], ids=["plain", "parsed"])
+@pytest.fixture(scope="module", params=[{}, {**PARSERS, "answers": "repaired"}], ids=["plain", "parsed"])
 def knowing(request: pytest.FixtureRequest, start: Callable[..., Setup], make_engine: Callable[..., Engine]) -> Setup:
     """A relay whose engine knows text, so that it can be asked with stop strings too; several tokens a chunk."""
     return start(make_engine(tokens_only=False, per_chunk=3), **request.param)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from core.choice.output import ChoiceOutput, Report, report_findings, unreported
 from core.derender.chat import chat_response, read_chat
@@ -15,6 +16,20 @@ from core.relay.request import open_chat as open_request
 from core.relay.turns import RelayedTurn
 
 __all__ = ["ChatWriter", "answer", "open_request", "writer"]
+
+
+def one_call_each(output: ChoiceOutput) -> list[ChoiceOutput]:
+    """An output in pieces none of which has more than one call: clients that count on that lose the others.
+
+    What is said once is said with the first piece, and the end with the last.
+    """
+    calls = output.tool_calls
+    if len(calls) < 2:
+        return [output]
+    first = replace(output, tool_calls=calls[:1], finish_reason=None)
+    last = replace(output, content=None, reasoning=None, logprobs=None, token_ids=None, tool_calls=calls[-1:])
+    between = [ChoiceOutput(output.source, tool_calls=[call]) for call in calls[1:-1]]
+    return [first, *between, last]
 
 
 class ChatWriter:
@@ -34,14 +49,14 @@ class ChatWriter:
         return chunks
 
     def write(self, place: int, prompt: int, output: ChoiceOutput, counts: Json | None) -> list[Json]:
-        written = chat_choice(output)
+        written = [choice for part in one_call_each(output) if (choice := chat_choice(part)) is not None]
         turn = self._request.turn
         if turn is not None:
             said = self._said.setdefault(place, [])
             said.append(output)
-            if written is not None and output.finish_reason is not None:
-                carry_turn(written["delta"], turn, self._request, said)
-        return [] if written is None else [chunk(self._request, [written], counts)]
+            if written and output.finish_reason is not None:
+                carry_turn(written[-1]["delta"], turn, self._request, said)
+        return [chunk(self._request, [choice], counts) for choice in written]
 
     def end(self, counts: Json | None, reported: Usage | None, metrics: Json | None) -> list[Json]:
         return [] if counts is None else [usage_chunk(self._request, counts, reported, metrics)]
@@ -69,7 +84,13 @@ def answer(
     """The ``ChatCompletionResponse``; see :class:`~core.dialects.dialect.Relaying`."""
     (response,) = responses
     outputs = read_chat(
-        request.model, response, request.options, request.chat, response.prompt_token_ids, count_reasoning=True
+        request.model,
+        response,
+        request.options,
+        request.chat,
+        response.prompt_token_ids,
+        count_reasoning=True,
+        repaired=True,
     )
     report_findings(outputs, report)
     written = chat_response(response, request.model_name, request.options, outputs, request.prompt_tokens)

@@ -110,7 +110,9 @@ def answer(
 ) -> Json:
     """The ``Message``; see :class:`~core.dialects.dialect.Relaying`."""
     (response,) = responses
-    (output,) = read_chat(request.model, response, request.options, request.chat, response.prompt_token_ids)
+    (output,) = read_chat(
+        request.model, response, request.options, request.chat, response.prompt_token_ids, repaired=True
+    )
     report_findings([output], report)
     usage = message_usage(request.prompt_tokens, len(output.source.token_ids or ()), reported)
     told = {} if request.turn is None else request.turn.told()

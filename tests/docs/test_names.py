@@ -32,7 +32,7 @@ every_command = pytest.mark.parametrize(
 FOLDERS = ("core", "handlers", "infra", "client", "tests", "examples", "docs", "benchmarks", "events", "requirements")
 PATH = re.compile(rf"(?:\.\./)?((?:{'|'.join(FOLDERS)})/[\w./*-]*[\w*/])(?:::([\w\[\]-]+))?")
 # Programs of others, whose options are theirs.
-FOREIGN = {"git", "curl", "aws", "openssl", "docker", "cd", "gh", "pip"}
+FOREIGN = {"git", "python3", "curl", "aws", "openssl", "docker", "cd", "gh", "pip"}
 # Of vLLM's own servers, or of other programs; not options of a command of this project.
 FOREIGN_OPTIONS = {
     "--load-format",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from starlette.testclient import TestClient
 
 from core.protocol import derender, engine, openai
@@ -38,7 +39,9 @@ def wire_models() -> list[type]:
         value
         for module in (derender, engine)
         for value in vars(module).values()
-        if isinstance(value, type) and hasattr(value, "__pydantic_fields__") and value.__module__ == module.__name__
+        if isinstance(value, type)
+        and value.__module__ == module.__name__
+        and (is_dataclass(value) or issubclass(value, BaseModel))
     ]
     assert len(found) > 20
     return found
@@ -48,7 +51,7 @@ def test_every_field_of_the_wire_models_is_documented() -> None:
     named = in_code(API.prose)
     state = in_code(STREAMING.prose)
     for model in wire_models():
-        for name in model.__pydantic_fields__:  # type: ignore[attr-defined]
+        for name in model.model_fields if issubclass(model, BaseModel) else [field.name for field in fields(model)]:
             assert name in (state if model is derender.StreamState else named), f"{model.__name__}.{name}"
 
 

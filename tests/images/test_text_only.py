@@ -59,7 +59,7 @@ import os, sys
 os.environ.pop("OPENBLAS_NUM_THREADS", None)
 class Watch:
     def find_spec(self, name, path=None, target=None):
-        if name == "numpy":
+        if name == "numpy._core":  # looked for when numpy itself is loaded, and by nobody who asks whether it is there
             print("numpy", os.environ.get("OPENBLAS_NUM_THREADS"))
 sys.meta_path.insert(0, Watch())
 import handlers.server

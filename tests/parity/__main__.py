@@ -14,11 +14,11 @@ from infra.slice.errors import SliceError
 from infra.slice.versions import NEWEST, VERSIONS
 from tests.golden import corpus
 from tests.golden.corpus import Case
-from tests.parity import images, images_page, page, parsers, servers
+from tests.parity import images, images_page, page, parsers, probes, servers
 from tests.parity.configurations import CONFIGURATIONS, Server
 from tests.parity.reference import PYTHON, PYTHONPATH, ROOT, Reference, find_reference, reads_images
 from tests.render import recorded as renders
-from tests.slice.parity.compare import first_difference, read
+from tests.slice.parity.compare import read
 
 _SHOWN = 20
 PARTS = ("parsers", "servers", "images")
@@ -37,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", choices=PARTS, help="one part")
     parser.add_argument("--sample", action="store_true", help="about a tenth of the parser cases")
     parser.add_argument("--full-results", type=Path, help="full vLLM's probe results of an earlier run")
+    parser.add_argument("--slice-results", type=Path, help="the slice's")
     parser.add_argument(
         "--all-cases", action="store_true", help="servers: all recorded cases and render configurations"
     )
@@ -45,7 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="images: of the random sizes")
     parser.add_argument("--write", action="store_true", help="write the page in docs/results; needs a whole run")
     options = parser.parse_args(arguments)
-    whole = (options.all_cases and not options.only) or options.only == "images"
+    older = options.version != NEWEST
+    whole = older or (options.all_cases and not options.only) or options.only == "images"
     if options.write and (options.sample or options.model or not whole):
         parser.error("--write needs --all-cases and no part of it alone, or --only images, and no single model")
     if options.model and options.only == "images" and options.model not in images.NAMES:
@@ -65,25 +67,27 @@ def main(arguments: list[str] | None = None) -> int:
         for name in MODELS:
             build(name, models)
         agree = True
+        tallies: list[servers.Tally] = []
         if options.only in (None, "parsers"):
-            full, ours = parsers.probe_both(
-                reference, options.version, models, out, options.sample, options.full_results
+            full, ours = probes.probe_both(
+                reference, options.version, models, out, options.sample, (options.full_results, options.slice_results)
             )
-            rows, cases, missing = compare_parsers(read(full), read(ours))
-            agree &= cases > 0 and not missing and not any(row.different or row.broken for row in rows)
+            comparison = parsers.compare(read(full), read(ours))
+            print(*comparison.told(_SHOWN), sep="\n")
+            agree &= comparison.agrees
             if options.record:
                 shutil.copy(full, ROOT / "tests" / "slice" / "data" / f"full-vllm-{options.version}.jsonl.gz")
         if options.only in (None, "servers"):
             tallies = compare_servers(reference, models, out, chosen, recorded, core=not options.all_cases)
-            agree &= bool(tallies) and not any(tally.reports for tally in tallies)
+            agree &= bool(tallies) and not any(any(tally.reports.values()) for tally in tallies)
         if options.only == "images" or (options.only is None and with_images(reference)):
             names = [name for name in images.NAMES if options.model in (None, name)]
             pictured = images.compare(reference, out, models, names, options.random_sizes, options.seed, options.record)
             agree &= show_pictures(pictured)
             if options.write:
                 images_page.write(pictured, reference, options.seed)
-        if options.write and options.only is None:
-            page.write(rows, tallies, cases)
+        if options.write and options.only != "images":
+            page.write(options.version, comparison, tallies)
     except (OSError, RuntimeError, ValueError, SliceError, subprocess.SubprocessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -107,38 +111,18 @@ def show_pictures(rows: list[images.Row]) -> bool:
     return bool(rows) and not any(row.different for row in rows) and all(row.values for row in rows)
 
 
-def compare_parsers(theirs: parsers.Results, ours: parsers.Results) -> tuple[list[parsers.Row], int, list[str]]:
-    """Print the table by parser and the first faults; the rows, how many results full vLLM gave, what composes nowhere."""
-    rows = parsers.rows(theirs, ours)
-    print(*parsers.table(rows), sep="\n")
-    different = [name for row in rows for name in row.different]
-    broken = [name for row in rows for name in row.broken]
-    missing = parsers.composed_nowhere(theirs)
-    print(f"\nparsers: {len(theirs.keys() | ours.keys()):,} cases in {len(rows)} rows, {len(different)} different")
-    for name in different[:_SHOWN]:
-        print(f"{name}\n    full, slice: {first_difference(theirs.get(name), ours.get(name))}")
-    if broken:
-        print(f"{len(broken)} cases fail as code does that does not fit together:")
-        for name in broken[:_SHOWN]:
-            print(f"{name}\n    full: {str(theirs.get(name))[:300]}\n    slice: {str(ours.get(name))[:300]}")
-    if missing:
-        print(f"full vLLM composes these nowhere: {', '.join(missing)}")
-    return rows, len(theirs), missing
-
-
 def compare_servers(
     reference: Reference, models: Path, out: Path, chosen: list[Server], recorded: list[Case], core: bool
 ) -> list[servers.Tally]:
     """Print the table by configuration and the differences; the tallies."""
-    tallies = []
-    for server in chosen:
-        cases = servers.cases_of(server, recorded, core)
-        tallies.append(servers.tally_vllm(server, reference, models, cases, out / "vllm.log"))
-        tallies.append(servers.tally_ours(server, models, cases, out / "derender.log"))
+    tallies = [
+        servers.compared(server, reference, models, servers.cases_of(server, recorded, core), out) for server in chosen
+    ]
     print("", *servers.table(tallies), sep="\n")
     for tally in tallies:
-        for report in tally.reports[:_SHOWN]:
-            print(f"{tally.side}, {tally.configuration}: {report}")
+        for which, reports in tally.reports.items():
+            for report in reports[:_SHOWN]:
+                print(f"{which}, {tally.configuration}: {report}")
     return tallies
 
 

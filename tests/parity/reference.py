@@ -1,10 +1,12 @@
 """Where full vLLM is: a Python with its dependencies, and the published wheel, unpacked.
 
+Before anything is compared, that Python says which vLLM it imports: a slice, or another version, is no reference.
 It must never install anything: ``make parity`` makes the environment.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -29,6 +31,12 @@ _KERNELS = (
 """What runs on a GPU, and the front end that is a program of its own."""
 
 PYTHON, PYTHONPATH = "DERENDER_VLLM_PYTHON", "DERENDER_VLLM_PYTHONPATH"
+_WHICH = """
+import json, pathlib, vllm
+from vllm.version import __version__
+print(json.dumps([__version__, (pathlib.Path(vllm.__file__).parent / "_slice").is_dir()]))
+"""
+_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -47,18 +55,39 @@ class Reference:
 def find_reference(
     environ: Mapping[str, str], default_python: Path, version: str = NEWEST, cache: Path = DEFAULT_CACHE
 ) -> Reference:
-    """The reference that the variables name, or the default environment.
+    """The reference that the variables name, or the default environment, with the published code of a version.
 
-    Where its Python has no vLLM and no path to one is named, it gets the published code of the version.
+    ``DERENDER_VLLM_PYTHONPATH`` names other code; empty, it is what that Python has installed.
 
     Raises:
         FileNotFoundError: there is no such Python.
+        ValueError: it imports something else than full vLLM of that version.
         SliceError: the published code cannot be had.
     """
     python = _existing(environ.get(PYTHON) or str(default_python))
-    if environ.get(PYTHON) and (PYTHONPATH in environ or has_vllm(python)):
-        return Reference(python, environ.get(PYTHONPATH, ""))
-    return Reference(python, str(unpacked(published(version, cache), ROOT / "build" / "parity")))
+    code = environ.get(PYTHONPATH) if environ.get(PYTHON) else None
+    if code is None:
+        code = str(unpacked(published(version, cache), ROOT / "build" / "parity"))
+    found = Reference(python, code)
+    require_full(found, version)
+    return found
+
+
+def require_full(reference: Reference, version: str) -> None:
+    """Have the reference say which vLLM it imports.
+
+    Raises:
+        ValueError: it is a slice, or another version.
+        subprocess.SubprocessError: it does not say.
+    """
+    command = [reference.python, "-c", _WHICH]
+    done = subprocess.run(command, check=True, timeout=_SECONDS, env=reference.environ(), stdout=subprocess.PIPE)
+    found, is_slice = json.loads(done.stdout.splitlines()[-1])
+    where = f"{reference.python} with {reference.pythonpath or 'its own packages'}"
+    if is_slice:
+        raise ValueError(f"{where} imports a slice of vLLM, which is no reference")
+    if found.partition("+")[0] != version:
+        raise ValueError(f"{where} imports vLLM {found}, wanted is {version}")
 
 
 def reads_images(reference: Reference) -> bool:
@@ -67,29 +96,25 @@ def reads_images(reference: Reference) -> bool:
     return subprocess.run(command, capture_output=True, env=reference.environ(), check=False).returncode == 0
 
 
-def has_vllm(python: str) -> bool:
-    """Whether a Python has a package of that name itself."""
-    command = [python, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"]
-    return subprocess.run(command, capture_output=True, cwd="/", check=False).returncode == 0
-
-
 def unpacked(wheel: WheelArchive, folder: Path) -> Path:
-    """The wheel's files in ``folder``, without its kernels for GPUs; an earlier unpacking is used again.
+    """The wheel's files in ``folder``, without its kernels for GPUs; an earlier unpacking that has all is used again.
 
     Parsers may be machine code: what is not known to be a kernel or a program stays.
     """
     out = folder / f"{wheel.name}-{wheel.version}"
-    if not out.is_dir():
-        begun = out.with_name(f"{out.name}.part")
-        shutil.rmtree(begun, ignore_errors=True)
-        for path in wheel.paths():
-            if not _is_kernel(path) and not path.endswith(".dist-info/RECORD"):
-                data = wheel.read(path)
-                assert data is not None
-                target = begun / path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(data)
-        begun.rename(out)
+    wanted = [path for path in wheel.paths() if not _is_kernel(path) and not path.endswith(".dist-info/RECORD")]
+    if all((out / path).is_file() for path in wanted):
+        return out
+    begun = out.with_name(f"{out.name}.part")
+    for earlier in (begun, out):
+        shutil.rmtree(earlier, ignore_errors=True)
+    for path in wanted:
+        data = wheel.read(path)
+        assert data is not None
+        target = begun / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    begun.rename(out)
     return out
 
 

@@ -1,8 +1,11 @@
 """A part of the recorded corpus against real servers: vLLM's `launch render`, and ours.
 
-vLLM's must answer as recorded in every case, with no deviation allowed, or the
-recording is no longer what vLLM answers. Ours must answer as recorded but for
-the accepted deviations (``tests/golden/deviations.py``).
+Both get the same cases. vLLM's must answer as recorded in every case, with no
+deviation allowed, or the recording is no longer what vLLM answers. Ours must
+answer as recorded, and as vLLM's answered in the same run, but for the accepted
+deviations (``tests/golden/deviations.py``). An answer of 500 or above fails the
+comparison on whichever side it is: an environment that is broken for both
+would agree with itself.
 """
 
 from __future__ import annotations
@@ -17,55 +20,106 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.golden import corpus
-from tests.golden.corpus import Case, Mode
+from tests.golden.corpus import Case, Json
 from tests.golden.deviations import DEVIATIONS, Deviation
 from tests.golden.replay import http_call, run_case
-from tests.golden.verdict import judge
+from tests.golden.verdict import Verdict, judge
 from tests.parity.configurations import CONFIGURATIONS, Server, title
 from tests.parity.reference import Reference
 from tests.support.servers import free_port, running
 
 # Full vLLM reads thousands of modules; on a cold disk that takes minutes.
 _START_SECONDS = 300
+_SERVER_FAULT = 500
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How one server answered the cases of its configuration; ``reports`` tells of every case not accepted."""
+    """How both servers answered the cases of a configuration; what was not accepted is told of case by case."""
 
-    side: str
     configuration: str
     cases: int
     calls: int
     deviations: int
-    reports: tuple[str, ...]
+    """Cases in which ours differs from the recording as an accepted deviation says."""
+    recording: tuple[str, ...] = ()
+    """vLLM's answers that are not the recorded ones."""
+    ours: tuple[str, ...] = ()
+    """Our answers that are neither the recorded ones nor an accepted deviation."""
+    direct: tuple[str, ...] = ()
+    """Our answers that are neither vLLM's of this run nor an accepted deviation from them."""
+    broken: tuple[str, ...] = ()
+    """Answers of either side with a status of 500 or above."""
+
+    @property
+    def reports(self) -> dict[str, tuple[str, ...]]:
+        """What was not accepted, by what it was compared with."""
+        return {
+            "vLLM against the recording": self.recording,
+            "ours against the recording": self.ours,
+            "ours against vLLM": self.direct,
+            "failed": self.broken,
+        }
 
 
-def tally_vllm(server: Server, reference: Reference, models: Path, cases: Sequence[Case], log: Path) -> Tally:
-    """Full vLLM's server. Its state is the replaying one, so states are compared too."""
+def compared(server: Server, reference: Reference, models: Path, cases: Sequence[Case], logs: Path) -> Tally:
+    """Start both servers, one after the other, and compare their answers.
+
+    vLLM's state is the replaying one, so its states are compared with the recording too. Ours runs as it is deployed:
+    with checkpointed states.
+    """
     command = [reference.python, "-m", "vllm.entrypoints.cli.main", "launch", "render"]
-    with _running(command, server, models, reference.environ(), log) as url:
-        return replayed("vLLM", server, url, cases, "replay", ())
+    with _running(command, server, models, reference.environ(), logs / "vllm.log") as url:
+        theirs = answers(url, cases)
+    command = [sys.executable, "-m", "handlers.commands", "serve"]
+    with _running(command, server, models, dict(os.environ), logs / "derender.log") as url:
+        ours = answers(url, cases)
+    return tally(title(server), cases, theirs, ours)
 
 
-def tally_ours(server: Server, models: Path, cases: Sequence[Case], log: Path) -> Tally:
-    """Our server, as it is deployed: with checkpointed states."""
-    with _running([sys.executable, "-m", "handlers.commands", "serve"], server, models, dict(os.environ), log) as url:
-        return replayed("ours", server, url, cases, "checkpoint", DEVIATIONS)
+def answers(url: str, cases: Sequence[Case]) -> list[Json]:
+    """What a running server answers to each case."""
+    call = http_call(url)
+    return [run_case(copy.deepcopy(case), call) for case in cases]
 
 
-def replayed(
-    side: str, server: Server, url: str, cases: Sequence[Case], mode: Mode, deviations: Sequence[Deviation]
+def tally(
+    configuration: str,
+    cases: Sequence[Case],
+    theirs: Sequence[Json],
+    ours: Sequence[Json],
+    deviations: Sequence[Deviation] = DEVIATIONS,
 ) -> Tally:
-    """Send the cases to a running server and judge its answers."""
-    call, accepted, reports = http_call(url), 0, []
-    for case in cases:
-        verdict = judge(case, run_case(copy.deepcopy(case), call), mode, deviations)
+    """Compare the answers of full vLLM and ours, in the order of the cases, with the recording and with each other."""
+    recording, own, direct, broken, accepted = [], [], [], [], 0
+    for case, their, our in zip(cases, theirs, ours, strict=True):
+        name = case["id"]
+        verdict = judge(case, their, "replay", ())
+        recording += _told(name, verdict)
+        verdict = judge(case, our, "checkpoint", deviations)
         accepted += verdict.deviation is not None and verdict.accepted
-        if not verdict.accepted:
-            reports.append(f"{case['id']}\n{verdict.report(limit=5)}")
+        own += _told(name, verdict)
+        direct += _told(name, judge(recorded_as(case, their), our, "checkpoint", deviations))
+        broken += [f"{side}: {name}" for side, one in (("vLLM", their), ("ours", our)) if _failed(one)]
     calls = sum(len(case["stream"]["chunks"]) if "stream" in case else 1 for case in cases)
-    return Tally(side, title(server), len(cases), calls, accepted, tuple(reports))
+    return Tally(configuration, len(cases), calls, accepted, tuple(recording), tuple(own), tuple(direct), tuple(broken))
+
+
+def recorded_as(case: Case, answer: Json) -> Case:
+    """The case as if this answer were the recorded one."""
+    if "stream" in case:
+        return {**case, "stream": {**case["stream"], "responses": answer}}
+    return {**case, "response": answer}
+
+
+def _told(name: str, verdict: Verdict) -> list[str]:
+    return [] if verdict.accepted else [f"{name}\n{verdict.report(limit=5)}"]
+
+
+def _failed(answer: Json) -> bool:
+    """Whether an answer, or one of a stream's, is a server's own fault."""
+    statuses = [one["status"] for one in (answer if isinstance(answer, list) else [answer])]
+    return any(status >= _SERVER_FAULT for status in statuses)
 
 
 def cases_of(server: Server, cases: Sequence[Case], core: bool) -> list[Case]:
@@ -101,14 +155,19 @@ def flags(server: Server, models: Path) -> list[str]:
 
 
 def table(tallies: Sequence[Tally]) -> list[str]:
-    """One row a configuration and server, as a Markdown table."""
+    """Three rows a configuration, as a Markdown table: vLLM and ours with the recording, ours with vLLM's answers."""
     lines = [
         "| configuration | server | cases | calls | accepted deviations | different |",
         "|---|---|---|---|---|---|",
     ]
     for one in tallies:
-        counts = f"{one.cases} | {one.calls:,} | {one.deviations} | {len(one.reports)}"
-        lines.append(f"| {one.configuration} | {one.side} | {counts} |")
+        failed = [sum(report.startswith(f"{side}: ") for report in one.broken) for side in ("vLLM", "ours")]
+        for side, deviations, different in (
+            ("vLLM", 0, len(one.recording) + failed[0]),
+            ("ours", one.deviations, len(one.ours) + failed[1]),
+            ("ours, with vLLM's", one.deviations, len(one.direct)),
+        ):
+            lines.append(f"| {one.configuration} | {side} | {one.cases} | {one.calls:,} | {deviations} | {different} |")
     return lines
 
 

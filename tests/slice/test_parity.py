@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from infra.slice.versions import NEWEST, VERSIONS
-from tests.parity.parsers import composed_nowhere, rows, slice_environ
+from tests.parity.parsers import compare
+from tests.parity.probes import slice_environ
 from tests.slice.parity.compare import first_difference, read
 
 HERE = Path(__file__).parent
@@ -71,8 +72,9 @@ def test_nothing_is_left_out(version: str, measured: Callable[[str], dict[str, A
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_parser_composes_somewhere_and_nothing_is_broken_alike(version: str) -> None:
-    assert composed_nowhere(RECORDED[version]) == []
-    assert [row.title for row in rows(RECORDED[version], RECORDED[version]) if row.broken] == []
+    comparison = compare(RECORDED[version], RECORDED[version])
+    assert (comparison.composed_nowhere, comparison.answering_nowhere) == ([], [])
+    assert [row.title for row in comparison.rows if row.broken] == []
 
 
 def test_every_registered_parser_composes_somewhere() -> None:

@@ -5,6 +5,9 @@ from pathlib import Path
 
 # In this order: the first folder whose tokenizer has a parser's tokens is the one that it is run with.
 FOLDERS = ("families", "qwen3", "qwen3.5", "deepseek", "llama3", "gpt-oss", "mistral-spm")
+# vLLM reads these with harmony on its model alone; elsewhere they are stubs that refuse to parse.
+HARMONY_FOLDER = "gpt-oss"
+HARMONY_PARSERS = {"openai", "openai_gptoss"}
 
 TOOLS = [
     {
@@ -113,7 +116,7 @@ CONSTRAINTS = [
     {"parallel_tool_calls": False},
     {"parallel_tool_calls": False, "response_format": {"type": "json_object"}},
 ]
-STRICT_LEVELS = ("off", "function", "parameter", "x")
+STRICT_LEVELS = ("auto", "function", "parameter", "x")
 
 CONVERSATIONS = [
     [{"role": "user", "content": "Hi"}],

@@ -26,6 +26,7 @@ import inputs
 logging.disable(logging.CRITICAL)
 
 Case = tuple[str, Callable[[], Any]]
+Pair = tuple[str | None, str | None]
 PARTS = ("compose", "parse", "adjust", "responses", "render", "harmony", "protocol")
 
 
@@ -74,22 +75,22 @@ class Probe:
         self._tokenizers: dict[str, Any] = {}
         tools = sorted(ToolParserManager.list_registered())
         reasoning = sorted(ReasoningParserManager.list_registered())
-        pairs: list[tuple[str | None, str | None]] = [(t, None) for t in tools]
+        pairs: list[Pair] = [(t, None) for t in tools]
         pairs += [(None, r) for r in reasoning]
         pairs += [(t, r) for t in tools for r in reasoning if t.split("_")[0] == r.split("_")[0]]
         for key in inputs.OUTPUTS:
             _, tool, parser = key.split("|")
             pairs.append((None if tool == "None" else tool, None if parser == "None" else parser))
         self.pairs = list(dict.fromkeys(pairs))
-        # The folder and the class that each pair is run with.
-        self.usable: dict[tuple[str | None, str | None], tuple[str, Any]] = {}
+        # The folder that each pair is run with.
+        self.usable: dict[Pair, str] = {}
 
     def tokenizer(self, folder: str) -> Any:
         if folder not in self._tokenizers:
             self._tokenizers[folder] = environment.load_tokenizer(self.models / folder)
         return self._tokenizers[folder]
 
-    def parser(self, pair: tuple[str | None, str | None], folder: str) -> Any:
+    def parser(self, pair: Pair, folder: str) -> Any:
         from vllm.parser import ParserManager
 
         options: dict[str, Any] = {} if self.version < (0, 32) else {"tokenizer": self.tokenizer(folder)}
@@ -97,9 +98,14 @@ class Probe:
             *pair,
             enable_auto_tools=True,
             model_name=folder,
-            is_harmony=folder == "gpt-oss",
+            is_harmony=folder == inputs.HARMONY_FOLDER,
             **options,
         )
+
+    def composed(self, step: int = 1) -> Iterator[tuple[Pair, str, Any]]:
+        """Pair, folder and class, each composed when its turn comes: vLLM keeps harmony's parsers on one class."""
+        for pair, folder in list(self.usable.items())[::step]:
+            yield pair, folder, self.parser(pair, folder)
 
     def chat_request(self, tool_choice: Any, fields: dict[str, Any]) -> Any:
         from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
@@ -109,7 +115,7 @@ class Probe:
             body["tool_choice"] = tool_choice
         return ChatCompletionRequest.model_validate(copy.deepcopy(body))
 
-    def texts(self, pair: tuple[str | None, str | None], folder: str) -> list[str]:
+    def texts(self, pair: Pair, folder: str) -> list[str]:
         own = inputs.OUTPUTS.get(f"{folder}|{pair[0]}|{pair[1]}", [])
         return own[:1] + inputs.TEXTS[4:5] if self.sample else own + inputs.TEXTS
 
@@ -118,11 +124,13 @@ class Probe:
     def compose(self) -> Iterator[Case]:
         for pair in self.pairs:
             preferred = [key.split("|")[0] for key in inputs.OUTPUTS if key.endswith(f"|{pair[0]}|{pair[1]}")]
+            if inputs.HARMONY_PARSERS & set(pair):
+                preferred.insert(0, inputs.HARMONY_FOLDER)
             for folder in dict.fromkeys([*preferred, *inputs.FOLDERS]):
 
                 def run(pair: Any = pair, folder: str = folder) -> Any:
                     found = self.parser(pair, folder)
-                    self.usable.setdefault(pair, (folder, found))
+                    self.usable.setdefault(pair, folder)
                     return [each.__name__ for each in found.__mro__]
 
                 yield f"compose {pair[0]}|{pair[1]} {folder}", run
@@ -132,7 +140,7 @@ class Probe:
         config = SimpleNamespace(
             hf_config=SimpleNamespace(model_type="kimi_k2"), hf_text_config=None, hf_overrides=None, model="m"
         )
-        for pair, (folder, parser_class) in self.usable.items():
+        for pair, folder, parser_class in self.composed():
             tokenizer = self.tokenizer(folder)
             for number, text in enumerate(self.texts(pair, folder)):
                 ids = list(tokenizer.encode(text, add_special_tokens=False))
@@ -203,7 +211,7 @@ class Probe:
     def adjust(self) -> Iterator[Case]:
         from vllm.parser import ParserManager
 
-        for pair, (folder, parser_class) in self.usable.items():
+        for pair, folder, parser_class in self.composed():
             constraints = list(enumerate(inputs.CONSTRAINTS))
             for number, fields in constraints[::3] if self.sample else constraints:
                 for choice_number, tool_choice in enumerate(inputs.TOOL_CHOICES[: 1 if self.sample else None]):
@@ -215,7 +223,7 @@ class Probe:
                         return [adjusted, repr(adjusted.to_sampling_params(100, {}))]
 
                     yield f"adjust {pair[0]}|{pair[1]} {folder} fields {number} choice {choice_number}", run
-        for pair, (folder, _) in list(self.usable.items())[::5]:
+        for pair, folder in list(self.usable.items())[::5]:
             for level in inputs.STRICT_LEVELS:
 
                 def strict(level: str = level, pair: Any = pair, folder: str = folder) -> Any:
@@ -234,7 +242,7 @@ class Probe:
             {"type": "function_call", "call_id": "c1", "name": "get_weather", "arguments": "{}"},
             {"type": "function_call_output", "call_id": "c1", "output": "x"},
         ]
-        for pair, (folder, parser_class) in list(self.usable.items())[:: 9 if self.sample else 1]:
+        for pair, folder, parser_class in self.composed(9 if self.sample else 1):
             for choice_number, tool_choice in enumerate(inputs.RESPONSES_TOOL_CHOICES):
                 for number, fields in enumerate(({}, constraint)):
 

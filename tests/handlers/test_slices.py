@@ -21,8 +21,14 @@ from handlers.engine_version import check_engines
 from handlers.settings import Settings
 from handlers.slices import available, choose
 from infra.slice.versions import NEWEST, VERSIONS, specification
+from tests.golden.replay import JSON_HEADERS, http_call
+from tests.slice.parity.inputs import MESSAGES, OUTPUTS, TOOLS
+from tests.support.models import tokenizer_in
+from tests.support.servers import free_port, running
+from tests.support.streams import join
 
 ROOT = Path(__file__).parents[2]
+ASKED = {"messages": MESSAGES, "tools": TOOLS}
 
 
 def test_every_version_has_a_slice_here() -> None:
@@ -170,3 +176,45 @@ options = ModelOptions(("m",), tool_call_parser=sys.argv[3], enable_auto_tool_ch
 print(json.dumps(load_model(FolderFiles(Path(sys.argv[2])), options).chat_parser.why_replayed()))
 """
     assert run(code, version, str(models_dir / "families"), parser) == reason
+
+
+def test_a_parser_in_compiled_code_is_named_at_the_start_and_served_by_replay(models_dir: Path, tmp_path: Path) -> None:
+    """minimax_m3 of 0.31.0 parses in machine code: its states hold vLLM's fields, and the calls come all the same."""
+    folder, log, port = models_dir / "families", tmp_path / "log", free_port()
+    parsers = ["--tool-call-parser", "minimax_m3", "--reasoning-parser", "minimax_m3", "--enable-auto-tool-choice"]
+    command = [sys.executable, "-m", "handlers.commands", "serve", str(folder), "--vllm-version", "0.31.0", *parsers]
+    output = OUTPUTS["families|minimax_m3|minimax_m3"][0]
+    ids = list(tokenizer_in(folder).encode(output, add_special_tokens=False))
+    body = {"prompt_token_ids": [1], "chat_request": ASKED}
+    with running([*command, "--port", str(port)], port, log=log):
+        call = http_call(f"http://127.0.0.1:{port}")
+
+        def derendered(**fields: Any) -> Any:
+            raw = json.dumps({**body, **fields}).encode()
+            status, answer = call("POST", "/v1/chat/completions/derender", raw, JSON_HEADERS)
+            assert status == 200, answer
+            return answer
+
+        whole = derendered(generate_response={"request_id": "r", "choices": [chosen(ids, "stop")]})
+        chunks, state = [], None
+        for start in range(0, len(ids), 9):
+            piece = ids[start : start + 9]
+            chunk = {"request_id": "r", "choices": [chosen(piece, "stop" if start + 9 >= len(ids) else None)]}
+            answer = derendered(stream=True, generate_chunk=chunk, stream_state=state)
+            state = answer["stream_state"]
+            chunks.append(answer["chunk"])
+            assert "checkpoint" not in state
+            assert state["output_token_ids"] == ids[: start + 9]
+    assert re.search(
+        r"streams are replayed, .*: the minimax_m3 tool parser keeps its state in compiled", log.read_text()
+    )
+    (choice,) = join(chunks).choices.values()
+    message = whole["choices"][0]["message"]
+    told = [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in message["tool_calls"]]
+    assert [(call.name, json.loads(call.arguments)) for call in choice.calls.values()] == told
+    assert [name for name, _ in told] == ["get_weather", "search"]
+    assert choice.reasoning == message["reasoning"]
+
+
+def chosen(ids: list[int], finish_reason: str | None) -> dict[str, Any]:
+    return {"index": 0, "token_ids": ids, "finish_reason": finish_reason}

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from infra.slice.build import build, collect, upstream
-from infra.slice.check import check, lines, tables_for
+from infra.slice.check import check, compared, lines, tables_for
 from infra.slice.errors import OriginalChanged, SliceError, SourceError
 from infra.slice.fetch import DEFAULT_CACHE, write_pin
 from infra.slice.hand import HandModules
@@ -26,7 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     pinned = commands.add_parser("pin", help="write requirements/vllm-<version>.txt from what the index says")
     checked = commands.add_parser("check", help="all that keeps a version from being sliced, and a draft of its tables")
     accepted = commands.add_parser("accept", help="write into hand modules that they were looked at beside upstream's")
-    for command in (built, pinned, checked, accepted):
+    compares = commands.add_parser("diff", help="what changed in upstream's modules since the version beside this one")
+    for command in (built, pinned, checked, accepted, compares):
         command.add_argument("--version", default=NEWEST, help=f"vLLM's version (default: {NEWEST})")
         command.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where what is fetched is kept")
     built.add_argument("--older", action="store_true", help="all versions but the newest")
@@ -41,8 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
         help="a wheel of a vendored package, in place of the installed one",
     )
     accepted.add_argument("module", nargs="+", help="their names, as a check gives them, or `all`")
+    compares.add_argument("module", nargs="+", help="their names")
     options = parser.parse_args(arguments)
-    commanded = {"build": _build, "pin": _pin, "check": _check, "accept": _accept}
+    commanded = {"build": _build, "pin": _pin, "check": _check, "accept": _accept, "diff": _diff}
     try:
         return commanded[options.command](options)
     except SliceError as error:
@@ -79,6 +81,13 @@ def _check(options: argparse.Namespace) -> int:
     found = check(options.version, lambda spec: upstream(spec, cache_folder=options.cache))
     print(*lines(found), sep="\n")
     return 1 if found.findings else 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    given = upstream(tables_for(options.version), cache_folder=options.cache)
+    for module in options.module:
+        print(*compared(options.version, module, given), sep="\n")
+    return 0
 
 
 def _accept(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import fnmatch
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from infra.slice.hand import HandModules
 from infra.slice.registry import registered_parsers
 from infra.slice.sources import Archive, InstalledArchive, Mount, Sources, WheelArchive
 from infra.slice.spec import Specification
+from infra.slice.versions import specification
 from infra.slice.wheel import write_wheel
 
 
@@ -44,11 +45,18 @@ class Upstream:
     vendored: Mapping[str, Archive]
     other: Callable[[str], Sources]
     """vLLM's modules in another version."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """The specification's."""
 
     def mounts(self) -> list[Mount]:
         """vLLM first, then the packages of which modules are copied."""
         others = [Mount(archive, name, f"vllm._slice.{name}") for name, archive in sorted(self.vendored.items())]
-        return [Mount(self.vllm, "vllm", "vllm"), *others]
+        return [*_mounts(self.vllm, self.packages), *others]
+
+
+def _mounts(vllm: Archive, packages: Mapping[str, str]) -> list[Mount]:
+    """vLLM, and those of its packages that the slice has under other names."""
+    return [Mount(vllm, "vllm", "vllm"), *(Mount(vllm, theirs, kept) for kept, theirs in packages.items())]
 
 
 def upstream(
@@ -88,18 +96,20 @@ def upstream(
 
     @cache
     def other(version: str) -> Sources:
-        return Sources([Mount(published(version, cache_folder), "vllm", "vllm")])
+        return Sources(_mounts(published(version, cache_folder), specification(version).packages))
 
     def machine_code(machine: str) -> Archive:
         return archive if machine == MACHINES[0] else published(spec.version, cache_folder, machine)
 
-    return Upstream(archive, machine_code, vendored, other)
+    return Upstream(archive, machine_code, vendored, other, spec.packages)
 
 
 def collect(spec: Specification, given: Upstream, hand: HandModules | None = None) -> Slice:
     """The slice's modules, with all that is wrong."""
     sources = Sources(given.mounts())
-    whole = dataclasses.replace(spec, roots=spec.roots + registered_parsers(sources))
+    kept = {theirs: name for name, theirs in spec.packages.items()}
+    roots = spec.roots + registered_parsers(sources)
+    whole = dataclasses.replace(spec, roots=roots, redirects={**spec.redirects, **kept})
     found = survey(whole, sources, hand or HandModules(spec.version), given.other)
     found.stops += _outside(spec, found)
     return found
@@ -167,7 +177,7 @@ def _machine_code(modules: set[str], given: Upstream) -> dict[str, bytes]:
     for module in sorted(modules):
         for machine in MACHINES:
             archive = given.machine_code(machine)
-            path = Sources([Mount(archive, "vllm", "vllm")]).compiled(module)
+            path = Sources(_mounts(archive, given.packages)).compiled(module)
             data = archive.read(path) if path is not None else None
             if data is None:
                 raise SourceError(f"vllm's wheel for {machine} has no machine code of {module}")

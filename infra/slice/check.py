@@ -8,20 +8,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from difflib import unified_diff
 
-from infra.slice.assemble import Slice
 from infra.slice.build import Upstream, collect
-from infra.slice.errors import (
-    CompiledCode,
-    DeniedImport,
-    MissingDefinition,
-    MissingModule,
-    OriginalChanged,
-    OutsidePackage,
-    SliceError,
-    SlowImport,
-    SourceError,
-)
+from infra.slice.draft import draft
+from infra.slice.errors import MissingDefinition, MissingModule, OriginalChanged, SliceError, SourceError
 from infra.slice.hand import FOLDER, HandModules
 from infra.slice.places import place
 from infra.slice.registry import TABLES, registry
@@ -88,7 +79,24 @@ def check(version: str, upstream: Callable[[Specification], Upstream]) -> Checke
         [(table, key, _place_of(tables, key)) for table, key in found.unused if _counts(table, key, version)],
         {kind: sorted(now[kind].keys() - before.get(kind, {}).keys()) for kind, _ in TABLES} if neighbour else {},
         {kind: sorted(before.get(kind, {}).keys() - now[kind].keys()) for kind, _ in TABLES} if neighbour else {},
-        draft(version, tables, found),
+        draft(version, tables, spec.roots, found),
+    )
+
+
+def compared(version: str, module: str, given: Upstream) -> Iterator[str]:
+    """What changed in upstream's module since the version beside this one, as a unified diff."""
+    newer = [each for each in VERSIONS if _number(each) > _number(version)]
+    other = newer[-1] if newer else _neighbour(version)
+    if other is None:
+        raise SourceError(f"there is no version to compare vllm {version} with")
+    sides = (given.other(other), Sources(given.mounts()))
+    before, now = (side.find(module) for side in sides)
+    yield from unified_diff(
+        before.text.splitlines() if before else [],
+        now.text.splitlines() if now else [],
+        f"{module}, vllm {other}",
+        f"{module}, vllm {version}",
+        lineterm="",
     )
 
 
@@ -162,57 +170,6 @@ def _upstream(stop: SliceError, sources: Sources) -> str:
     return ""
 
 
-def draft(version: str, tables: str, found: Slice) -> list[str]:
-    """Lines of a delta that answer the stops which have one mechanical answer, and drop what is unused."""
-    add: dict[str, set[str]] = {}
-    drop: dict[str, set[str]] = {}
-    by_hand: list[str] = []
-    for stop in found.stops:
-        if isinstance(stop, OutsidePackage) and stop.module in found.modules and found.modules[stop.module].source:
-            kept = ", ".join(sorted(found.modules[stop.module].used))
-            by_hand.append(f"{stop}: of the names that the cut keeps, {kept}, one is not needed (absent)")
-        elif isinstance(stop, OutsidePackage):
-            add.setdefault("third_party_late" if "inside" in str(stop) else "third_party", set()).add(repr(stop.name))
-        elif isinstance(stop, CompiledCode):
-            add.setdefault("compiled", set()).add(repr(stop.module))
-        elif isinstance(stop, SlowImport):
-            add.setdefault("prompt", set()).add(f"{stop.module!r}: ({stop.name!r},)")
-        elif isinstance(stop, MissingModule) and stop.needed_by == "the list of denied modules":
-            drop.setdefault("denied", set()).add(repr(stop.module))
-        elif isinstance(stop, MissingModule) and stop.needed_by == "the roots":
-            by_hand.append(f"{stop.module}: find it (moved), take it from another version (borrow), or drop the root")
-        elif isinstance(stop, MissingDefinition) and stop.needed_by == "the roots":
-            by_hand.append(f"{stop.module}:{stop.name}: take it from another version (borrow, given), or drop the root")
-        elif isinstance(stop, DeniedImport):
-            by_hand.append(f"{stop.needed_by}: cut the module, or write {stop.module} by hand")
-        elif isinstance(stop, OriginalChanged):
-            by_hand.append(f"{stop.module}: compare it with upstream, then `python -m infra.slice accept`")
-        else:
-            by_hand.append(str(stop))
-    for table, key in found.unused:
-        if table in ("cut", "lazy", "memoize", "opaque", "absent", "compiled", "borrow"):
-            drop.setdefault(table, set()).add(repr(key))
-    return list(_delta(version, tables, add, drop, by_hand))
-
-
-def _delta(
-    version: str, tables: str, add: dict[str, set[str]], drop: dict[str, set[str]], by_hand: list[str]
-) -> Iterator[str]:
-    module = "v{}_{}".format(*tables.split(".")[:2])
-    yield f"SPECIFICATION = {module}.SPECIFICATION.but("
-    yield f'    version="{version}",'
-    yield "    revision=1,"
-    for word, tables_of in (("add", add), ("drop", drop)):
-        if tables_of:
-            yield f"    {word}={{"
-            for table, keys in sorted(tables_of.items()):
-                yield f'        "{table}": {{{", ".join(sorted(keys))}}},'
-            yield "    },"
-    yield ")"
-    for line in by_hand:
-        yield f"# to decide: {line}"
-
-
 def lines(checked: Checked) -> Iterator[str]:
     """The check as text."""
     if checked.tables != checked.version:
@@ -231,5 +188,6 @@ def lines(checked: Checked) -> Iterator[str]:
         for kind, names in parsers.items():
             yield f"{word} {kind} parsers: {', '.join(names) or 'none'}"
     if checked.findings or checked.unused:
-        yield "\na draft of the delta:\n"
+        own = "what its tables have to say more" if checked.tables == checked.version else "its tables"
+        yield f"\na draft of {own}:\n"
         yield from checked.draft

@@ -142,7 +142,7 @@ class ModuleSource:
 
 @dataclass(frozen=True)
 class Mount:
-    """An archive's package, and the module name under which the slice holds it."""
+    """An archive's package, and the module name under which the slice holds it. Both with dots."""
 
     archive: Archive
     package: str
@@ -153,43 +153,40 @@ class Sources:
     """Upstream modules by the name that they have inside the slice."""
 
     def __init__(self, mounts: list[Mount]) -> None:
-        # The longest name first: a vendored package lies inside vllm's own name space.
+        # The longest name first: vendored packages and those that moved lie inside vllm's own name space.
         self._mounts = sorted(mounts, key=lambda mount: -len(mount.module))
 
     def find(self, module: str) -> ModuleSource | None:
         """The module's source, or None when no archive has it."""
-        mount = self._mount(module)
-        if mount is None:
-            return None
-        inner, outer = self._inner(mount, module), module.replace(".", "/")
-        for suffix, is_package in (("/__init__.py", True), (".py", False)):
-            data = mount.archive.read(inner + suffix)
-            if data is not None:
-                return ModuleSource(module, outer + suffix, is_package, data.decode())
+        outer = module.replace(".", "/")
+        for mount in self._mounts_of(module):
+            for suffix, is_package in (("/__init__.py", True), (".py", False)):
+                data = mount.archive.read(self._inner(mount, module) + suffix)
+                if data is not None:
+                    return ModuleSource(module, outer + suffix, is_package, data.decode())
         return None
 
     def compiled(self, module: str) -> str | None:
         """The path of the module's machine code in its archive, or None when it is not machine code."""
-        mount = self._mount(module)
-        if mount is None:
-            return None
-        inner = self._inner(mount, module)
-        return next(
-            (path for path in mount.archive.paths() if path.startswith(f"{inner}.") and path.endswith(".so")), None
-        )
+        for mount in self._mounts_of(module):
+            inner = self._inner(mount, module)
+            for path in mount.archive.paths():
+                if path.startswith(f"{inner}.") and path.endswith(".so"):
+                    return path
+        return None
 
     def origin(self, module: str) -> str:
         """The distribution that the module is read from, and its version."""
-        mount = self._mount(module)
+        mount = next(self._mounts_of(module), None)
         return f"{mount.archive.name} {mount.archive.version}" if mount else ""
 
     def names(self) -> Iterator[str]:
         """Every module that the archives have, by the name that it has inside the slice."""
         for mount in self._mounts:
             for path in mount.archive.paths():
-                inner = path.removesuffix(".py").removesuffix("/__init__")
-                if path.endswith(".py") and (inner == mount.package or inner.startswith(mount.package + "/")):
-                    yield mount.module + inner[len(mount.package) :].replace("/", ".")
+                inner = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+                if path.endswith(".py") and (inner == mount.package or inner.startswith(mount.package + ".")):
+                    yield mount.module + inner[len(mount.package) :]
 
     def where(self, name: str, near: str) -> str:
         """In words, which modules around `near` define a name: its package's and those below its parent."""
@@ -205,8 +202,8 @@ class Sources:
                 found.append(module)
         return f"defined in {', '.join(found[:4])}" if found else f"no module of {around} defines it"
 
-    def _mount(self, module: str) -> Mount | None:
-        return next((m for m in self._mounts if module == m.module or module.startswith(m.module + ".")), None)
+    def _mounts_of(self, module: str) -> Iterator[Mount]:
+        return (m for m in self._mounts if module == m.module or module.startswith(m.module + "."))
 
     @staticmethod
     def _inner(mount: Mount, module: str) -> str:

@@ -73,6 +73,8 @@ class Specification:
     """Modules of machine code that are copied, with the parsers that run in them; see `infra/slice/compiled.py`."""
     moved: Mapping[str, str] = field(default_factory=dict)
     """Where this version has a module that the newest one has under another name: newest name to this version's."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Packages that this version has elsewhere, whole: the name that tables, core and the slice keep, to its own."""
     borrow: Mapping[str, Borrow] = field(default_factory=dict)
     """Modules that this version does not have, or not in the form that core uses, from the version that has them."""
     given: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import random
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,90 +19,16 @@ from core.upstream import v0_33
 from core.upstream.tables import table_of
 from core.upstream.version import vllm_version
 from tests.checkpoint.carrying import LAYOUTS, check_supported, snapshot
+from tests.checkpoint.missing import attributes_that_are_gone, classes_that_are_gone, lines, unknown_changes
 from tests.checkpoint.setups import PAIRS, REPLAYED, Deployments, Pair
 from tests.checkpoint.streams import Setup, model_config, parser_class, request
-from tests.checkpoint.vllm_source import Change, changes
+from tests.checkpoint.vllm_source import changes
 
 TABLE = table_of(vllm_version())
-# Objects that are no part of a parser's state: what a step returns, the request, the classes of a registry.
-NO_STATE_HOLDERS = frozenset(
-    {
-        "HarmonyParser",
-        "cls",
-        "current_tool_call",
-        "current_tool_call.function",
-        "delta",
-        "delta.function",
-        "delta_message",
-        "existing",
-        "existing.function",
-        "existing_call",
-        "existing_call.function",
-        "fn",
-        "function",
-        "last_tc.function",
-        "message",
-        "msg",
-        "name_delta",
-        "request",
-        "result",
-        # The XML parser of a parser that is refused for it.
-        "self.parser",
-        "tc.function",
-        "tool_call.function",
-    }
-)
-# What methods reach on other objects: the class that it belongs to.
-OTHER_HOLDERS = {
-    "self._counting_parser_engine": "ParserEngine",
-    "self._engine": "StreamingParserEngine",
-    "self._parser_engine": "ParserEngine",
-    "self._tool_slots[idx]": "ToolCallSlot",
-    "slot": "ToolCallSlot",
-    "state": "StreamState",
-}
-# Their own classes, under the qualified names of the table.
-HOLDING_CLASSES = {
-    "ParserEngine": "vllm.parser.engine.parser_engine.ParserEngine",
-    "StreamState": "vllm.parser.abstract_parser.StreamState",
-    "StreamingParserEngine": "vllm.parser.engine.streaming_parser_engine.StreamingParserEngine",
-    "ToolCallSlot": "vllm.parser.engine.parser_engine.ToolCallSlot",
-}
-
-
-def known(change: Change) -> bool:
-    if change.holder == "self":
-        name = f"{change.module}.{change.name}"
-    else:
-        name = HOLDING_CLASSES.get(OTHER_HOLDERS.get(change.holder, ""), "")
-    return change.attribute in attributes_of(name)
-
-
-@cache
-def attributes_of(name: str) -> frozenset[str]:
-    """The attributes that the table accounts for, of the class with this qualified name."""
-    module, _, attribute = name.rpartition(".")
-    try:
-        cls = getattr(importlib.import_module(module), attribute)
-        layout = LAYOUTS.of(cls)
-    except (ImportError, ValueError):
-        # A module whose package is not installed: what its own part says.
-        part = TABLE.parts.get(name, Part())
-        return frozenset({*part.state, *part.late, *part.kept, *part.left_out})
-    except CheckpointRefused:
-        return frozenset()
-    return layout.kept | layout.left_out | layout.saved
 
 
 def test_every_attribute_that_vllm_changes_is_accounted_for() -> None:
-    unknown = {
-        f"{change.module}.{change.name}.{change.method}: {change.holder}.{change.attribute}"
-        for change in changes()
-        if change.holder not in NO_STATE_HOLDERS
-        and change.name not in ("ParserManager", "ReasoningParserManager", "ToolParserManager", "_DeltaBuilder")
-        and not known(change)
-    }
-    assert not unknown
+    assert unknown_changes(TABLE) == []
 
 
 def test_the_source_is_read() -> None:
@@ -187,22 +112,34 @@ def test_a_composed_class_of_a_deployment_adds_nothing() -> None:
 
 # -- the table as data of a version ---------------------------------------------------------------
 
-# The package that the parsers of Cohere Command are based on is not installed: their modules cannot be imported.
-NOT_INSTALLED = frozenset({"cohere_command", "cohere_command_reasoning_parser", "cohere_command_tool_parser"})
-
 
 def test_every_class_of_the_table_is_one_of_vllm() -> None:
-    # Adapters are made for an engine that is asked for: those that the table knows are those of its engines.
-    adapters = "vllm.parser.engine.adapters."
-    engines = {name.rpartition(".")[2] for name in TABLE.parts if name.startswith("vllm.parser.")}
-    for name in TABLE.parts:
-        if name.startswith(adapters):
-            engine = name.removeprefix(adapters).removesuffix("Adapter").removesuffix("Reasoning").removesuffix("Tool")
-            assert engine in engines, name
-            continue
-        module, _, attribute = name.rpartition(".")
-        if module.rpartition(".")[2] not in NOT_INSTALLED:
-            assert isinstance(getattr(importlib.import_module(module), attribute), type), name
+    assert classes_that_are_gone(TABLE) == []
+
+
+def test_every_attribute_of_the_table_is_one_of_vllm() -> None:
+    assert attributes_that_are_gone(TABLE) == {}
+
+
+def test_what_a_new_version_wants_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table of another version, as one begins with it: a class too many, one too few, an attribute too many."""
+    hermes, engine = "vllm.tool_parsers.hermes_tool_parser.Hermes2ProToolParser", "vllm.parser.engine.parser_engine"
+    part = TABLE.parts[f"{engine}.ParserEngine"]
+    more = replace(part, left_out={**part.left_out, "_no_such": "refused"})
+    other = TABLE.changed({"vllm.no.Such": Part(), f"{engine}.ParserEngine": more}, gone=[hermes])
+    assert classes_that_are_gone(other) == ["vllm.no.Such"]
+    assert attributes_that_are_gone(other) == {f"{engine}.ParserEngine": ["_no_such"]}
+    unknown = unknown_changes(other)
+    assert unknown
+    assert all(change.startswith(f"{hermes}.") for change in unknown)
+    assert any(change.startswith(f"{hermes}._sent_content_idx (") for change in unknown)
+    print(*lines(other), sep="\n")
+    told = capsys.readouterr().out
+    assert "gone: vllm.no.Such" in told
+    assert f"{engine}.ParserEngine: without('_no_such')" in told
+    assert "_sent_content_idx (" in told
+    assert told.count("and the table does not say it") == 1
+    assert lines(TABLE) == ["nothing is missing"]
 
 
 def test_the_table_is_data() -> None:

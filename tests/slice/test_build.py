@@ -15,7 +15,7 @@ import pytest
 
 from infra.slice.__main__ import main
 from infra.slice.assemble import Slice, assemble, survey
-from infra.slice.build import Upstream, build, upstream
+from infra.slice.build import Upstream, build, collect, upstream
 from infra.slice.errors import (
     MissingDefinition,
     MissingModule,
@@ -199,6 +199,42 @@ def test_a_module_that_moved_is_found_under_both_names(tmp_path: Path) -> None:
     assert not built.stops
     assert "('vllm.old', 'f')" in built.modules["vllm.new.place"].text
     assert built.modules["vllm.own"].text == "from vllm.old import f\n"
+
+
+def test_a_package_that_moved_is_one_entry(tmp_path: Path) -> None:
+    """Tables, core and the slice keep its name; what upstream left behind at the old place does not count."""
+    own = {
+        "__init__": "",
+        "tool_parsers/__init__": "_TOOL_PARSERS_TO_REGISTER = {}\n",
+        "reasoning/__init__": "_REASONING_PARSERS_TO_REGISTER = {}\n",
+        "user": "from vllm.frontend.api.deep.place import f\nfrom vllm.api.left import g\n",
+        "api/__init__": "",
+        "api/left": "def g(): ...\n",
+        "api/deep/__init__": "",
+        "api/deep/place": "from vllm.frontend.api.deep.place import f\n",
+        "frontend/__init__": "",
+        "frontend/api/__init__": "",
+        "frontend/api/deep/__init__": "",
+        "frontend/api/deep/place": "from vllm.frontend.api.deep.other import h\ndef f(): return h()\ndef unused(): ...\n",
+        "frontend/api/deep/other": "from .place import f as g\ndef h(): ...\n",
+    }
+    files = {f"vllm/{name}.py": text.encode() for name, text in own.items()}
+    moved = _spec(
+        "vllm.user",
+        "vllm.api.deep.place:f",
+        version="0.34.0",
+        vendored={},
+        packages={"vllm.api": "vllm.frontend.api"},
+        cut={"vllm.api.deep.place": Cut()},
+    )
+    given = upstream(moved, _wheel(tmp_path, "0.34.0", files))
+    built = collect(moved, given, HandModules("0.34.0", tmp_path))
+    assert not built.stops
+    assert {name for name in built.modules if "frontend" in name} == set()
+    assert built.modules["vllm.user"].text.startswith("from vllm.api.deep.place import f\n")
+    assert built.modules["vllm.api.deep.place"].kind == "slice+redirect"
+    assert "unused" not in built.modules["vllm.api.deep.place"].text
+    assert "def g" in built.modules["vllm.api.left"].text
 
 
 def test_a_hand_module_stops_until_its_original_was_looked_at(tmp_path: Path) -> None:

@@ -102,10 +102,18 @@ class Part:
         Raises:
             KeyError: the part does not have one of them either.
         """
-        state, left_out = dict(self.state), dict(self.left_out)
-        for name in names:
-            del (state if name in state else left_out)[name]
-        return replace(self, state=state, left_out=left_out)
+        lists = ("state", "late", "left_out", "kept", "filled")
+        missing = [name for name in names if not any(name in getattr(self, each) for each in lists)]
+        if missing:
+            raise KeyError(missing[0])
+        rest: dict[str, Any] = {}
+        for each in lists:
+            value = getattr(self, each)
+            if isinstance(value, tuple):
+                rest[each] = tuple(name for name in value if name not in names)
+            else:
+                rest[each] = {name: kind for name, kind in value.items() if name not in names}
+        return replace(self, **rest)
 
 
 Parts = Mapping[str, Part]

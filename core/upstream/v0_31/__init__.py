@@ -13,6 +13,7 @@ from core.upstream.v0_33 import composed, engine
 _BASE = v0_32.TABLE.parts
 _PARSER = "vllm.parser.abstract_parser.Parser"
 _COMPOSED = "vllm.parser.abstract_parser.DelegatingParser"
+_MISTRAL = "vllm.parser.mistral.MistralParser"
 _TEMPLATE = "vllm.parser.response_template"
 _REASONING, _TOOL = "vllm.reasoning", "vllm.tool_parsers"
 
@@ -54,6 +55,7 @@ _PARTS: Parts = {
     # The calls of `tool_choice: required` are found by counting brackets from the beginning: all of the text is read.
     _PARSER: replace(_BASE[_PARSER], fewer=composed.phase(lambda text: text)),
     _COMPOSED: replace(_BASE[_COMPOSED], prompt=composed.reasoning_of_prompt),
+    _MISTRAL: _BASE[_MISTRAL].without("current_tool_string_arguments"),
     f"{_TOOL}.rust_tool_parser.RustToolParser": Part(
         refused=_compiled, left_out=dict.fromkeys(("_parser", "_error"), "refused")
     ),

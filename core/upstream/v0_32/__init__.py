@@ -13,6 +13,7 @@ from core.upstream.v0_33 import response_template
 
 _BASE = v0_33.TABLE.parts
 _ENGINE = "vllm.parser.engine.parser_engine.ParserEngine"
+_SLOT = "vllm.parser.engine.parser_engine.ToolCallSlot"
 _TEMPLATE = "vllm.parser.response_template"
 _REASONING, _TOOL = "vllm.reasoning", "vllm.tool_parsers"
 
@@ -31,6 +32,7 @@ def _load(parser: Any, data: JsonValue, request: Any) -> None:
 
 _PARTS: Parts = {
     _ENGINE: _BASE[_ENGINE].without("_prompt_closes_reasoning"),
+    _SLOT: _BASE[_SLOT].without("_streamed_joined", "_streamed_parts", "extend_open_value", "open_value_streams"),
     f"{_TEMPLATE}.ResponseTemplateParser": replace(
         _BASE[f"{_TEMPLATE}.ResponseTemplateParser"].without("_reasoning_counter"),
         specials={"stream": Special(_save, _load)},

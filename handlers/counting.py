@@ -10,7 +10,7 @@ from typing import Any
 from core.dialects import DIALECTS
 from core.dialects.dialect import Dialect
 from core.model import Model
-from core.protocol.body import decode_body
+from core.protocol.body import decode_request
 from handlers.metrics import Work, count
 from handlers.routing import Route, json_endpoint
 from handlers.web import Request
@@ -26,7 +26,7 @@ def _route(dialect: Dialect, path: str) -> Route:
     assert counting is not None
 
     def endpoint(model: Model, body: bytes, request: Request) -> Any:
-        answer, tokens = counting().count(model, decode_body(body))
+        answer, tokens = counting().count(model, decode_request(body))
         count(request, Work(prompt_tokens=tokens))
         return answer
 

@@ -13,7 +13,7 @@ from core.dialects import DIALECTS
 from core.dialects.dialect import Dialect
 from core.images.reader import take_payload
 from core.model import Model
-from core.protocol.body import decode_body
+from core.protocol.body import decode_request
 from core.render.media import Files, FilesWanted, ImageHandling
 from handlers.image_response import accepts_gzip, image_response
 from handlers.images import fetcher_of, images_of
@@ -33,7 +33,7 @@ def _endpoint(dialect: Dialect) -> Endpoint:
     async def render(model: Model, body: bytes, request: Request) -> Response:
         settings: Settings = request.app.state.settings
         limit, gzip = settings.max_response_bytes, accepts_gzip(request)
-        asked, payload = take_payload(decode_body(body), settings.content_parts)
+        asked, payload = take_payload(decode_request(body), settings.content_parts)
 
         def answer(files: Files) -> Response:
             handling = ImageHandling(files, payload, limit * _BEST_RATIO if limit and gzip else limit)

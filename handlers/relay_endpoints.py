@@ -16,7 +16,7 @@ from core.choice.output import Report
 from core.dialects import DIALECTS
 from core.dialects.dialect import Dialect
 from core.model import Model
-from core.protocol.body import decode_body
+from core.protocol.body import decode_request
 from core.protocol.engine import GenerateChunk, GenerateResponse
 from core.protocol.json_text import json_bytes
 from core.relay.answer import AnswerStream, AnswerWriter
@@ -80,7 +80,7 @@ class Relay:
             passing = Passing(self._settings.engine_params, request.scope.get("state", {}).get(CALLER))
             given = request.headers.get(_REQUEST_ID)
             turns = replace(self._turns, caller=passing.caller)
-            return dialect.relaying().open_request(model, decode_body(body), given, passing, turns)
+            return dialect.relaying().open_request(model, decode_request(body), given, passing, turns)
 
         async def respond(model: Model, request: RelayRequest, http: Request) -> Response:
             return await self._respond(dialect, request, http)

@@ -7,7 +7,7 @@ from typing import Any
 from core.dialects import DIALECTS
 from core.dialects.dialect import Dialect
 from core.model import Model
-from core.protocol.body import decode_body
+from core.protocol.body import decode_request
 from core.render.tokenize import tokenize as tokenize_request
 from core.upstream.requests import tokenize_types
 from handlers.counting import count_routes
@@ -23,7 +23,7 @@ def _render_route(dialect: Dialect) -> Route:
         dialect.rendering()  # loaded with the function, and not by its first request
 
     def render(model: Model, body: bytes, request: Request) -> Any:
-        written = dialect.rendering().render(model, decode_body(body), request.headers.get(REQUEST_ID))
+        written = dialect.rendering().render(model, decode_request(body), request.headers.get(REQUEST_ID))
         prompts = written if isinstance(written, list) else [written]
         count(request, Work(prompt_tokens=sum(len(prompt["token_ids"]) for prompt in prompts)))
         return written
@@ -37,7 +37,7 @@ def _render_route(dialect: Dialect) -> Route:
 
 
 def tokenize(model: Model, body: bytes, request: Request) -> dict[str, Any]:
-    answer = tokenize_request(model, decode_body(body))
+    answer = tokenize_request(model, decode_request(body))
     count(request, Work(prompt_tokens=answer["count"]))
     return answer
 

@@ -7,7 +7,19 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from core.protocol.density import BYTES_A_RENDERED_CONTAINER, check_density
 from core.protocol.schema_error import body_error, missing_body, shown_input
+
+
+def decode_request(raw: bytes) -> Any:
+    """The JSON value of a body that is to be rendered.
+
+    Raises:
+        PayloadTooLarge: it holds more lists and objects than its size allows.
+        SchemaError: as :func:`decode_body`.
+    """
+    check_density(raw, BYTES_A_RENDERED_CONTAINER)
+    return decode_body(raw)
 
 
 def decode_body(raw: bytes) -> Any:

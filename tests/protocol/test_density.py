@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from core.errors import PayloadTooLarge, SchemaError
+from core.protocol import density
+from core.protocol.body import decode_request
 from core.protocol.density import BYTES_A_CONTAINER, FREE_CONTAINERS, check_density
 from core.protocol.derender import (
     DerenderChatRequest,
@@ -19,6 +21,7 @@ from core.protocol.derender import (
     parse_derender,
 )
 from core.protocol.lists import MAX_CHOICES
+from core.upstream.requests import validate_chat
 
 SIZE = 1_500_000
 
@@ -52,6 +55,9 @@ def test_log_probabilities_ids_and_brackets_in_text_pass(name: str) -> None:
 def test_small_bodies_may_be_dense() -> None:
     check_density(("[" + repeated("{}", 3 * (FREE_CONTAINERS - 10)) + "]").encode())
     assert 3 * FREE_CONTAINERS // BYTES_A_CONTAINER < FREE_CONTAINERS
+
+
+PART = '{"type":"text","text":"hi"}'
 
 
 def chat(**fields: Any) -> str:
@@ -96,6 +102,37 @@ def test_memory_is_twelve_times_the_body_at_most(name: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 12 * len(body) + 1_000_000
+
+
+MESSAGE = '{"role":"user","content":"hello"}'
+TOOLS = repeated('{"type":"function","function":{"name":"f","parameters":{}}}')
+RENDERED = {
+    "one text": json.dumps({"messages": [{"role": "user", "content": "hello world " * (SIZE // 12)}]}),
+    "messages": f'{{"messages":[{repeated(MESSAGE)}]}}',
+    "spaced messages": f'{{"messages":[{repeated(MESSAGE + " " * 31)}]}}',
+    "content parts": f'{{"messages":[{{"role":"user","content":[{repeated(PART)}]}}]}}',
+    "spaced content parts": f'{{"messages":[{{"role":"user","content":[{repeated(PART + " " * 39)}]}}]}}',
+    "tools": f'{{"messages":[{MESSAGE}],"tools":[{TOOLS}]}}',
+}
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_memory_of_a_request_is_twelve_times_the_body_at_most(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that would take more are refused by what they hold; small bodies may hold it, so here none is small."""
+    monkeypatch.setattr(density, "FREE_CONTAINERS", 0)
+    body = RENDERED[name].encode()
+    with suppress(SchemaError, PayloadTooLarge):
+        validate_chat(decode_request(body))  # loads what it needs
+    tracemalloc.start()
+    try:
+        with suppress(SchemaError, PayloadTooLarge):
+            validate_chat(decode_request(body))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 12 * len(body) + 1_000_000
+    refused = name in ("messages", "content parts", "tools")
+    assert (peak < len(body)) == refused
 
 
 def test_choices_are_counted_over_all_answers_before_one_is_built() -> None:

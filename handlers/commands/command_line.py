@@ -89,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("model", metavar="MODEL_DIR", help="a model folder, a bundle, or a bundle's s3://bucket/prefix")
     serve.add_argument("--host", default="127.0.0.1")
     serve.add_argument("--port", type=int, default=8000)
+    serve.add_argument("--workers", type=int, default=1, metavar="N", help="processes that share the port")
     serve.add_argument("--served-model-name", nargs="+", metavar="NAME", help="default: MODEL_DIR as given")
     for name in _FLAGS:
         serve.add_argument(f"--{name}", action="store_true")
@@ -138,7 +139,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     choose(environ.get(VARIABLE) or None)
     from handlers.commands.serve import serve  # uvicorn and the model are loaded only by the command that needs them
 
-    return serve(environ, arguments.host, arguments.port)
+    return serve(environ, arguments.host, arguments.port, arguments.workers)
 
 
 def _bundle(arguments: argparse.Namespace) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 
 import uvicorn
@@ -13,17 +14,20 @@ from core.errors import ConfigurationError, Unavailable
 from core.upstream.version import is_installed
 from handlers.commands.draining_server import DrainingServer
 from handlers.commands.guarded_protocol import Guard
+from handlers.commands.workers import Workers, reserve
 from handlers.loading import ModelLoader
 from handlers.log_queue import queued
 from handlers.settings import settings_from_environ
 
 
-def serve(environ: Mapping[str, str], host: str, port: int) -> int:
-    """Load the model, then answer until interrupted.
+def serve(environ: Mapping[str, str], host: str, port: int, workers: int = 1) -> int:
+    """Load the model, then answer until interrupted, in as many processes as there are ``workers``.
 
     Raises:
-        ConfigurationError: the settings or the model cannot work, or there is no vLLM to parse with.
+        ConfigurationError: the settings, the address or the model cannot work, or there is no vLLM to parse with.
     """
+    if workers < 1:
+        raise ConfigurationError(f"--workers must be at least 1, not {workers}")
     if not is_installed():
         raise ConfigurationError(
             "this installation has no vLLM parsers: build them with `make setup` in a checkout of derender, "
@@ -34,6 +38,7 @@ def serve(environ: Mapping[str, str], host: str, port: int) -> int:
     from handlers.work.start import working
 
     settings = settings_from_environ(environ)
+    held = reserve(host, port) if workers > 1 else None
     began = time.perf_counter()
     app = server_app(settings)
     print(
@@ -51,15 +56,22 @@ def serve(environ: Mapping[str, str], host: str, port: int) -> int:
     reason = _why_replayed(app.state.loader)
     if reason is not None:
         print(f"derender: streams are replayed, chunk by chunk: {reason}", file=sys.stderr, flush=True)
-    guard = Guard(settings.header_timeout, settings.body_timeout, settings.max_connections)
-    config = uvicorn.Config(
-        app, host=host, port=port, log_level="error", lifespan="on", http=guard.protocol(), ws="none"
-    )
-    server = DrainingServer(config, app.state.drain, settings.drain_timeout)
-    app.state.offloading.room.connections = lambda: len(server.server_state.connections)
-    # First the processes: a fork of this one must find one thread.
-    with working(app, settings), queued():
-        server.run()
+
+    def answer(bound: socket.socket | None = None, began: Callable[[], None] = lambda: None) -> None:
+        guard = Guard(settings.header_timeout, settings.body_timeout, settings.max_connections)
+        config = uvicorn.Config(
+            app, host=host, port=port, log_level="error", lifespan="on", http=guard.protocol(), ws="none"
+        )
+        server = DrainingServer(config, app.state.drain, settings.drain_timeout)
+        app.state.offloading.room.connections = lambda: len(server.server_state.connections)
+        # First the processes: a fork of this one must find one thread.
+        with working(app, settings), queued():
+            began()
+            server.run(None if bound is None else [bound])
+
+    if held is not None:
+        return Workers(held, workers, answer).run()
+    answer()
     return 0
 
 

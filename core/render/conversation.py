@@ -107,7 +107,7 @@ def check_template_trust(renderer: Renderer, request: Any) -> None:
     given = getattr(request, "chat_template", None)
     if not renderer.options.trust_request_chat_template and (given is not None or named is not None):
         raise BadRequest(_UNTRUSTED_TEMPLATE)
-    if renderer.options.short and (request.chat_template is not None or named is not None):
+    if renderer.options.short and (given is not None or named is not None):
         raise LongWork
 
 

@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 SAM := .venv-sam
 VLLM := .venv-vllm
+CLIENTS := .venv-clients
 SLICE_SOURCES := $(shell find infra/slice -name '*.py' 2>/dev/null) $(wildcard requirements/vllm-*.txt)
 
-.PHONY: setup slices sam demo demo-vllm test test-docker lint format bench package deploy parity fuzz lock clean
+.PHONY: setup slices sam clients demo demo-vllm test test-docker lint format bench package deploy parity fuzz lock clean
 
 setup: $(STAMP)
 
@@ -44,6 +45,18 @@ sam: $(SAM)/.stamp
 $(SAM)/.stamp: $(STAMP) requirements/sam.txt
 	$(BIN)/uv venv -q --clear --no-project --python $(BIN)/python $(SAM)
 	$(BIN)/uv pip install -q --python $(SAM)/bin/python --no-deps --require-hashes -r requirements/sam.txt
+	@touch $@
+
+# The client libraries that the relay is tested with: those of Python in an environment of their own, the AI SDK by npm.
+clients: $(CLIENTS)/.stamp tests/clients/node/node_modules/.stamp
+
+$(CLIENTS)/.stamp: $(STAMP) requirements/clients.txt
+	$(BIN)/uv venv -q --clear --no-project --python $(BIN)/python $(CLIENTS)
+	$(BIN)/uv pip install -q --python $(CLIENTS)/bin/python --no-deps --require-hashes -r requirements/clients.txt
+	@touch $@
+
+tests/clients/node/node_modules/.stamp: tests/clients/node/package-lock.json
+	cd tests/clients/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel error
 	@touch $@
 
 demo: setup
@@ -84,7 +97,7 @@ format: setup
 	$(BIN)/ruff format .
 
 # Two workers: what a small machine has. Slow tests are spread by group, so that an application is built once.
-test: lint sam slices
+test: lint sam slices clients
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore=tests/docker
 
 # Functions and server in containers: needs Docker, and says in one sentence what is missing.
@@ -114,8 +127,9 @@ lock: setup
 		--python-version 3.11 --no-header -q -o dev.txt
 	cd requirements && ../$(BIN)/uv pip compile images.in -c dev.txt --excludes excludes.in --generate-hashes --universal \
 		--python-version 3.11 --no-header -q -o images.txt
+	cd requirements && ../$(BIN)/uv pip compile clients.in --generate-hashes --universal --python-version 3.11 --no-header -q -o clients.txt
 	cd requirements && ../$(BIN)/uv pip compile sam.in --generate-hashes --universal --python-version 3.11 --no-header -q -o sam.txt
 	$(BIN)/python -m infra.licences
 
 clean:
-	rm -rf $(VENV) $(SAM) $(VLLM) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(SAM) $(VLLM) $(CLIENTS) tests/clients/node/node_modules build dist .mypy_cache .ruff_cache .pytest_cache

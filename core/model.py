@@ -59,6 +59,7 @@ class Model:
                 "tokenizer": self.files.digest(self.tokenizer.source_file),
                 "parsers": [options.tool_call_parser, options.reasoning_parser, options.enable_auto_tool_choice],
                 "template": dict(options.default_chat_template_kwargs),
+                **({"efforts": dict(options.reasoning_effort_map)} if options.reasoning_effort_map else {}),
                 "model_type": self.config.model_type,
             }
         )
@@ -121,6 +122,10 @@ def load_model(files: ModelFiles, options: ModelOptions, images: ImagesOf | None
             f"chat_template_content_format must be one of {', '.join(CONTENT_FORMATS)}, "
             f"not {options.chat_template_content_format!r}"
         )
+    if options.reasoning_effort_map:
+        from core.upstream.requests import check_effort_map  # late: few deployments have such a map
+
+        check_effort_map(options.reasoning_effort_map)
     config = _with_generation_config(read_model_config(files), options.generation_config)
     tokenizer = load_tokenizer(files, config, mode=options.tokenizer_mode, cache_bytes=options.encode_cache_bytes)
     limits = Limits(
@@ -158,7 +163,20 @@ def _chat_parser(
     from core.parsing.chat_parser import load_chat_parser
 
     view = _view(config, options, origin, limits)
-    return load_chat_parser(config.is_harmony, view, tokenizer, options)
+    parser = load_chat_parser(config.is_harmony, view, tokenizer, options)
+    if options.parser_family == "checked" and not config.is_harmony and options.enable_auto_tool_choice:
+        from core.parsing.families import check_family  # late: see above
+
+        check_family(options.tool_call_parser, _templates(tokenizer, options))
+    return parser
+
+
+def _templates(tokenizer: Tokenizer, options: ModelOptions) -> list[str]:
+    """The texts of the chat templates that a deployment writes chats with."""
+    templates = tokenizer.chat_template
+    if options.chat_template is not None:
+        return [options.chat_template]
+    return list(templates.values()) if isinstance(templates, dict) else [templates or ""]
 
 
 def _with_generation_config(config: ModelConfig, choice: str) -> ModelConfig:

@@ -33,6 +33,15 @@ class ModelOptions:
     none (vLLM's issue 53284).
     With ``short`` only work that is surely short is done; what may take longer
     raises ``LongWork``.
+    ``tool_strict_level``, ``reasoning_effort_map`` and ``override_generation_config`` are vLLM's: the floor of
+    what tool calls are constrained to, the efforts that a template knows by other words, and sampling defaults
+    that win over those of ``generation_config``.
+    ``parser_family`` says whether a tool parser and a chat template of different families are refused
+    ("checked") or served ("any", as vLLM does it).
+    ``chunk_form`` says how derender writes: "vllm", or "openai" for clients that pass chunks on: no nulls in deltas,
+    and the cached tokens that the engine counted.
+    ``prompts`` says what render does where vLLM loses words or constraints of a request: "vllm" for as vLLM, "repaired"
+    for keeping them; None is "vllm" at the render endpoints and "repaired" in the relay.
     ``audit`` says what becomes of the findings about parsed answers: "off"
     for no audit, "metrics" to count them, "response" to show them as well.
     ``answers`` says how parsed answers are read: "vllm" as vLLM reads them,
@@ -55,6 +64,9 @@ class ModelOptions:
     max_logprobs: int = 20
     max_n_sequences: int = 16384
     generation_config: str = "auto"
+    override_generation_config: Mapping[str, Any] = field(default_factory=dict)
+    tool_strict_level: str | None = None
+    reasoning_effort_map: Mapping[str, str] = field(default_factory=dict)
     system_start_date: str | None = None
     stream_state: str = "checkpoint"
     state_keys: Sequence[str] = ()
@@ -63,6 +75,9 @@ class ModelOptions:
     tokenizer_mode: str = "auto"
     parser_step: str = "chunk"
     parser_budget: float = 10.0
+    parser_family: str = "any"
+    prompts: str | None = None
+    chunk_form: str = "vllm"
     audit: str = "metrics"
     answers: str = "auto"
     encode_cache_bytes: int = 16 * 1024 * 1024

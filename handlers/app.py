@@ -41,9 +41,14 @@ Handler = Callable[[Route, ModelLoader], Callable[[Request], Awaitable[Response]
 
 
 class _Application(FastAPI):
-    def __init__(self, routers: Sequence[Router]) -> None:
+    def __init__(self, routers: Sequence[Router], root_path: str) -> None:
         super().__init__(
-            title="derender", version=vllm_version(), docs_url=None, redoc_url=None, lifespan=_closing(routers)
+            title="derender",
+            version=vllm_version(),
+            docs_url=None,
+            redoc_url=None,
+            lifespan=_closing(routers),
+            root_path=root_path,
         )
         routes = (route for router in routers for route in router.routes if route.method == "POST")
         self._post_routes = list({route.path: route for route in routes}.values())
@@ -69,9 +74,11 @@ def create_app(settings: Settings, *routers: Router, handler: Handler | None = N
     images = next((router.images(settings) for router in routers if router.images is not None), None)
     loader = ModelLoader(settings, encodes=any(router.encodes for router in routers), images=images)
     loader.load()
+    for warning in settings.warnings():
+        write_line("WARNING", "configuration", reason=warning)
     function = settings.environ.get("AWS_LAMBDA_FUNCTION_NAME", FUNCTION)
     log = _request_log(settings, function)
-    app = _Application(routers)
+    app = _Application(routers, settings.root_path)
     app.state.request_log = log
     app.state.loader = loader
     app.state.settings = settings

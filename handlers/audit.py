@@ -40,9 +40,11 @@ class RequestFindings:
         self.kinds.update(findings)
 
 
-def findings_of(request: Request, model: Model) -> RequestFindings:
-    """Where to report what is found about a request."""
+def findings_of(request: Request, model: Model, of_prompt: Sequence[str] = ()) -> RequestFindings:
+    """Where to report what is found about a request; ``of_prompt`` was found when it was rendered."""
     findings = RequestFindings(model)
+    if of_prompt:
+        findings.report(0, of_prompt)
     request.state.findings = findings
     return findings
 

@@ -34,11 +34,12 @@ class ServiceKeys:
         caller = self._caller(scope) if scope["type"] == "http" else None
         if caller is not None:
             scope.setdefault("state", {})[CALLER] = caller
-        if scope["type"] != "http" or scope["path"] in _OPEN or caller is not None:
+        path = _path(scope) if scope["type"] == "http" else ""
+        if scope["type"] != "http" or path in _OPEN or caller is not None:
             await self._app(scope, receive, send)
             return
         error = Unauthorized("a valid API key is required: Authorization: Bearer KEY")
-        response = error_response(error, self._shapes.get(scope["path"], VLLM_ERRORS))
+        response = error_response(error, self._shapes.get(path, VLLM_ERRORS))
         response.headers["www-authenticate"] = "Bearer"
         await response(scope, receive, send)
 
@@ -51,6 +52,13 @@ class ServiceKeys:
             given.append(_digest(headers[b"x-api-key"].strip()))
         # Digests, compared in constant time: how long it takes tells nothing of a key.
         return next((one for one in given if any(hmac.compare_digest(one, known) for known in self._digests)), None)
+
+
+def _path(scope: Scope) -> str:
+    """The path of a request, without what a gateway puts before it."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if path.startswith(root + "/") else path
 
 
 def _digest(key: bytes) -> bytes:

@@ -35,6 +35,9 @@ async def receive_body(request: Request, max_bytes: int, took: Callable[[int], N
     """
     if request.headers.get("content-type", "").lower().split(";", 1)[0].strip() != "application/json":
         raise SchemaError(_WRONG_TYPE)
+    if "transfer-encoding" in request.headers and "content-length" in request.headers:
+        # Where two servers disagree about a body's end, the rest of it is somebody's next request.
+        raise BadRequest("a request has a Content-Length or a Transfer-Encoding, not both")
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > max_bytes:
         raise _too_large(max_bytes)
@@ -64,6 +67,7 @@ def unpack_body(body: bytes, headers: Mapping[str, str], max_bytes: int) -> byte
         body = _gunzip(body, max_bytes)
     elif encoding not in ("identity", ""):
         raise BadRequest(f"Content-Encoding {encoding[:40]!r} is not supported; send gzip or nothing")
+    body = _as_utf8(body)
     check_density(body)
     _refuse_non_finite(body)
     return body
@@ -84,6 +88,22 @@ def _gunzip(body: bytes, max_bytes: int) -> bytes:
     if not inflater.eof or inflater.unused_data:
         raise BadRequest("the gzip body is damaged: it is cut short, or more than one stream")
     return text
+
+
+def _as_utf8(body: bytes) -> bytes:
+    """A body in UTF-8 without a mark: the standard library's reader, which is vLLM's, takes other encodings, too.
+
+    What is in none of them stays as it is, for the real reading to refuse.
+    """
+    if body[:1] == b"{" and body[1:2] != b"\0":
+        return body
+    encoding = json.detect_encoding(body)
+    if encoding == "utf-8":
+        return body
+    try:
+        return body.decode(encoding).encode("utf-8")
+    except UnicodeError:
+        return body
 
 
 def _refuse_non_finite(body: bytes) -> None:

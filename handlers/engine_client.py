@@ -108,7 +108,7 @@ class EngineClient:
                     except EngineError as exc:
                         if begun:
                             raise
-                        failure = exc
+                        failure = _telling(failure, exc)
                         self._note_failure(url, exc)
                 raise failure
             finally:
@@ -128,7 +128,7 @@ class EngineClient:
                     try:
                         return await self._call(url, request, aborts).response()
                     except EngineError as exc:
-                        failure = exc
+                        failure = _telling(failure, exc)
                         self._note_failure(url, exc)
                 raise failure
             finally:
@@ -162,6 +162,8 @@ class _Call:
         # By either name an engine may know it.
         self._ids = [_ENGINE_PREFIX + request["request_id"], request["request_id"]]
         self._complete = False
+        self._choices: int = request["sampling_params"].get("n", 1)
+        self._ended: set[int] = set()
 
     async def chunks(self) -> AsyncGenerator[list[GenerateChunk], None]:
         response: httpx.Response | None = None
@@ -172,6 +174,9 @@ class _Call:
             async with aclosing(_blocks(response)) as blocks:
                 while True:
                     events = await self._next_events(blocks, reader, silence)
+                    if events is None:
+                        self._complete = True
+                        return
                     batch, done = self._read(events)
                     if batch:
                         yield batch
@@ -243,8 +248,13 @@ class _Call:
                     raise
         raise AssertionError("unreachable")
 
-    async def _next_events(self, blocks: AsyncIterator[bytes], reader: EventReader, silence: Silence) -> list[bytes]:
-        """The events of the next blocks that complete any. Comments do not count as a sign of life."""
+    async def _next_events(
+        self, blocks: AsyncIterator[bytes], reader: EventReader, silence: Silence
+    ) -> list[bytes] | None:
+        """The events of the next blocks that complete any. Comments do not count as a sign of life.
+
+        None at the end of a stream that said that all its choices are complete, and forgot to say that it is.
+        """
         try:
             async with silence:
                 async for block in blocks:
@@ -255,7 +265,12 @@ class _Call:
             raise self._silent() from None
         except httpx.HTTPError as exc:
             raise EngineFailed("the engine's stream broke off") from exc
+        events = reader.end()
+        if events:
+            return events
         self._complete = True
+        if len(self._ended) >= self._choices:
+            return None
         raise EngineFailed("the engine's stream ended too early")
 
     def _read(self, events: Sequence[bytes]) -> tuple[list[GenerateChunk], bool]:
@@ -267,6 +282,7 @@ class _Call:
                 return batch, True
             if chunk.request_id and chunk.request_id not in self._ids:
                 self._ids = [chunk.request_id]
+            self._ended.update(choice.index for choice in chunk.choices if choice.finish_reason is not None)
             batch.append(chunk)
         return batch, False
 
@@ -288,6 +304,12 @@ class _Call:
                 if response is not None:
                     await response.aclose()
                 await self._http.post(self._url + ABORT, content=json_bytes({"request_ids": self._ids}))
+
+
+def _telling(before: RequestError, now: EngineError) -> RequestError:
+    """The failure that the client is told of: rather that of an engine that is there than that of one that is gone."""
+    gone = isinstance(now, EngineUnavailable) and not isinstance(before, EngineUnavailable)
+    return before if gone else now
 
 
 async def _settled(aborts: Aborts) -> None:

@@ -14,6 +14,7 @@ from handlers.settings import PREFIX, Settings
 from handlers.slices import available
 
 _SECONDS = 5.0
+_NO_ANSWER = ""
 _MOST_BYTES = 64 * 1024
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
@@ -43,7 +44,7 @@ def _warn(settings: Settings) -> None:
         return
     for complaint in complaints:
         if complaint is not None:
-            write_line("WARNING", "the engine's version", reason=complaint)
+            write_line("WARNING", "the engine", reason=complaint)
 
 
 def _complaints(settings: Settings) -> list[str | None]:
@@ -54,7 +55,7 @@ def _complaints(settings: Settings) -> list[str | None]:
 
 
 def _asked(client: httpx.Client, url: str) -> str | None:
-    """The version that an engine tells; None when it tells no version of vLLM."""
+    """The version that an engine tells; None when it tells no version of vLLM, and empty when it does not answer."""
     try:
         with client.stream("GET", f"{url.rstrip('/')}/version") as answer:
             answer.raise_for_status()
@@ -64,6 +65,8 @@ def _asked(client: httpx.Client, url: str) -> str | None:
                 if len(body) > _MOST_BYTES:
                     return None
         told = httpx.Response(200, content=body).json()
+    except (httpx.TransportError, httpx.InvalidURL):
+        return _NO_ANSWER
     except (httpx.HTTPError, ValueError):
         return None
     version = told.get("version") if isinstance(told, dict) else None
@@ -74,6 +77,8 @@ def _asked(client: httpx.Client, url: str) -> str | None:
 def _complaint(number: int, version: str | None) -> str | None:
     """What is wrong with an engine's version, and what to do; None when it is that of the slice."""
     ours = vllm_version()
+    if version == _NO_ANSWER:
+        return f"engine {number} does not answer: make sure of its address, and that it runs"
     if version is None:
         return f"engine {number} does not tell its version: make sure that it runs vLLM {ours}, whose parsers are used"
     if version == ours:

@@ -15,6 +15,7 @@ from core.images.reader import take_payload
 from core.model import Model
 from core.protocol.body import decode_request
 from core.render.media import Files, FilesWanted, ImageHandling
+from handlers.audit import findings_of
 from handlers.image_response import accepts_gzip, image_response
 from handlers.images import fetcher_of, images_of
 from handlers.media_fetch import MediaFetcher, unprocessable
@@ -39,6 +40,7 @@ def _endpoint(dialect: Dialect) -> Endpoint:
             handling = ImageHandling(files, payload, limit * _BEST_RATIO if limit and gzip else limit)
             written = dialect.rendering().render(model, asked, request.headers.get(REQUEST_ID), handling)
             prompts = written if isinstance(written, list) else [written]
+            findings_of(request, model, [kind for prompt in prompts for kind in getattr(prompt, "findings", ())])
             count(request, Work(prompt_tokens=sum(len(prompt["token_ids"]) for prompt in prompts)))
             return image_response(written, gzip, limit)
 

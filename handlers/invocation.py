@@ -71,7 +71,7 @@ def _bounded(adapter: Mangum, settings: Settings) -> Handler:
         except Exception as exc:
             # The application answers whatever goes wrong in it: this is an event that no gateway sends.
             write_line("ERROR", "not an event of API Gateway", exception=type(exc).__name__)
-            return _error(400, "Bad Request", "the event is not a request from API Gateway")
+            return _error(400, "Bad Request", "the event is not a request from API Gateway", event)
         if _size(answer, limit) > limit:
             write_line("ERROR", "the answer is too large", answer_bytes=len(answer["body"]), limit=limit)
             return _error(
@@ -79,6 +79,7 @@ def _bounded(adapter: Mangum, settings: Settings) -> Handler:
                 "RequestEntityTooLargeError",
                 f"the answer is larger than the {limit} bytes that a Lambda function may return; "
                 f"ask for less at once (fewer choices or logprobs, or a stream)",
+                event,
             )
         return answer
 
@@ -95,11 +96,14 @@ def _size(answer: Mapping[str, Any], limit: int) -> int:
     return len(text.encode("utf-8", "surrogatepass")) + 3 * (text.count("\u2028") + text.count("\u2029"))
 
 
-def _error(status: int, kind: str, message: str) -> dict[str, Any]:
+def _error(status: int, kind: str, message: str, event: Any) -> dict[str, Any]:
     body = {"error": {"message": message, "type": kind, "param": None, "code": status}}
+    # A load balancer that sends lists of headers drops an answer's other form of them.
+    lists = isinstance(event, dict) and "elb" in (event.get("requestContext") or {}) and "multiValueHeaders" in event
+    headers = {"multiValueHeaders": {"content-type": ["application/json"]}} if lists else None
     return {
         "statusCode": status,
-        "headers": {"content-type": "application/json"},
+        **(headers or {"headers": {"content-type": "application/json"}}),
         "body": json.dumps(body),
         "isBase64Encoded": False,
     }

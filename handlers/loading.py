@@ -36,6 +36,7 @@ class ModelLoader:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self._settings = settings
         self._images = images
+        self._encodes = encodes
         self._later: Collection[str] = () if encodes else _ENCODER_FILES
         self._model: Model | None = None
         self._lock = threading.Lock()
@@ -61,17 +62,36 @@ class ModelLoader:
             with self._lock:
                 if self._model is None:
                     began = time.perf_counter()
-                    self._model = load_model(self._files(), self._settings.model_options(), self._images)
+                    model = load_model(self._files(), self._settings.model_options(), self._images)
+                    if self._encodes:
+                        _check_templates(model)
+                    self._model = model
                     if self._settings.request_log == "all":
                         write_line("INFO", "model loaded", seconds=round(time.perf_counter() - began, 4))
         return self._model
 
     def _files(self) -> ModelFiles:
-        if not self._settings.model.startswith(_S3):
-            return FolderFiles(Path(self._settings.model))
+        files = self._files_at(self._settings.model)
+        if self._settings.tokenizer is None:
+            return files
+        from core.bundle.other_tokenizer import OtherTokenizer  # late: few deployments have one
+
+        return OtherTokenizer(files, self._files_at(self._settings.tokenizer))
+
+    def _files_at(self, address: str) -> ModelFiles:
+        if not address.startswith(_S3):
+            return FolderFiles(Path(address))
         from core.bundle.s3 import S3Files, parse_address  # a local model does without
 
         store = Path(tempfile.gettempdir()) / f"derender-{os.getuid()}"
         later = self._later
-        files = S3Files(parse_address(self._settings.model), store, later=later)
+        files = S3Files(parse_address(address), store, later=later)
         return files
+
+
+def _check_templates(model: Model) -> None:
+    from core.render.template_check import check_templates  # late: a process that only decodes has no use for it
+
+    warning = check_templates(model.renderer)
+    if warning is not None:
+        write_line("WARNING", "configuration", reason=warning)

@@ -140,8 +140,8 @@ async def stream_answer(
     engines: EngineClient, writer: AnswerWriter, request: RelayRequest, form: StreamForm, http: Request
 ) -> AsyncGenerator[bytes, None]:
     """The events of a streamed answer, those of one batch of the engine's in one block."""
-    report = findings_of(http, request.model).report
-    answer = AnswerStream(request, writer, report)
+    findings = findings_of(http, request.model, request.findings)
+    answer = AnswerStream(request, writer, findings.report)
     begun, chunks = False, 0
     try:
         async with aclosing(_batches(engines, request)) as batches:
@@ -195,7 +195,8 @@ class _Block:
 
 async def whole_answer(engines: EngineClient, dialect: Dialect, request: RelayRequest, http: Request) -> Response:
     """The response to a request that does not stream."""
-    answer = WholeAnswer(request, dialect.relaying().answer, findings_of(http, request.model).report)
+    findings = findings_of(http, request.model, request.findings)
+    answer = WholeAnswer(request, dialect.relaying().answer, findings.report)
     if request.whole:
         for prompt, response in enumerate(await _gather(engines, request)):
             answer.add_response(prompt, response)

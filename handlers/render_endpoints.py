@@ -10,6 +10,7 @@ from core.model import Model
 from core.protocol.body import decode_request
 from core.render.tokenize import tokenize as tokenize_request
 from core.upstream.requests import tokenize_types
+from handlers.audit import findings_of
 from handlers.counting import count_routes
 from handlers.metrics import Work, count
 from handlers.routing import Route, Router, json_endpoint
@@ -25,6 +26,7 @@ def _render_route(dialect: Dialect) -> Route:
     def render(model: Model, body: bytes, request: Request) -> Any:
         written = dialect.rendering().render(model, decode_request(body), request.headers.get(REQUEST_ID))
         prompts = written if isinstance(written, list) else [written]
+        findings_of(request, model, [kind for prompt in prompts for kind in getattr(prompt, "findings", ())])
         count(request, Work(prompt_tokens=sum(len(prompt["token_ids"]) for prompt in prompts)))
         return written
 

@@ -7,6 +7,7 @@ variables that change answers keep their names and are read from ``environ``.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -19,10 +20,14 @@ from core.errors import ConfigurationError
 from core.options import PASSABLE, ModelOptions
 from core.tokenizer import MODES
 from core.upstream.version import vllm_version
+from handlers.variables import refuse_unknown
 
 PREFIX = "DERENDER_"
 # AWS_LAMBDA_INITIALIZATION_TYPE where an environment is made ready before its first request is there.
 PREPARED = ("snap-start", "provisioned-concurrency")
+# No engine is below one of these: the relay appends the path of the endpoint itself.
+_ENDPOINT = re.compile(r"/(v1|v2|inference)(/|$)|[?#]")
+_ROOT_PATH = re.compile(r"(/[^/?#\s]+)+")
 # The settings that take one of a few words.
 CHOICES = {
     "stream_state": ("checkpoint", "replay"),
@@ -32,6 +37,10 @@ CHOICES = {
     "audit": ("off", "metrics", "response"),
     "answers": ("auto", "vllm", "repaired"),
     "tokenizer_mode": MODES,
+    "parser_family": ("checked", "any"),
+    "prompts": (None, "vllm", "repaired"),
+    "chunk_form": ("vllm", "openai"),
+    "tool_strict_level": (None, "auto", "function", "parameter"),
     "request_log": ("off", "errors", "all"),
     "content_parts": ("never", "asked", "always"),
     "continue_turns": ("off", "exact", "template", "append"),
@@ -60,12 +69,13 @@ DEFAULT_DRAIN_TIMEOUT = 20.0
 class Settings:
     """One deployment. Flags of ``vllm launch render`` keep their names and meaning.
 
-    ``model`` is a model folder, a bundle or a bundle's ``s3://bucket/prefix``. ``chat_template`` is a file or, when
+    ``model`` is a model folder, a bundle or a bundle's ``s3://bucket/prefix``; ``tokenizer`` another one that the
+    tokenizer and its chat template are read from. ``chat_template`` is a file or, when
     it holds a newline or a template tag, the template itself. ``state_key``
     lists the keys that sign stream states: the first signs, all are accepted;
     with ``state_signature`` "optional" an unsigned state is accepted too.
-    ``one_shot_prompt``, ``parser_step``, ``parser_budget``, ``audit``, ``answers``, ``tokenizer_mode`` and
-    ``encode_cache_bytes`` are described with ``ModelOptions``.
+    ``one_shot_prompt``, ``parser_family``, ``parser_step``, ``parser_budget``, ``prompts``, ``chunk_form``, ``audit``,
+    ``answers``, ``tokenizer_mode`` and ``encode_cache_bytes`` are described with ``ModelOptions``.
     ``max_response_bytes`` is what a Lambda function may answer, None for no
     limit; ``request_log`` says which requests get a line in the log.
     ``engine_url`` lists the token engines of the relay, in the order in which
@@ -91,6 +101,7 @@ class Settings:
     ``header_timeout`` and ``body_timeout`` are the seconds in which a server
     wants a request's headers and its body (0: any), ``max_connections`` and
     ``max_bytes_in_flight`` how many connections and bytes of bodies it holds.
+    ``root_path`` is what a gateway puts before the paths (a stage, a base path), and leaves there.
     ``vllm_version`` names the slice of vLLM, None for the newest; it was chosen
     before these settings are read (``handlers.slices``). With
     ``require_engine_version`` the relay does not start with engines of another version.
@@ -98,24 +109,31 @@ class Settings:
     """
 
     model: str
+    tokenizer: str | None = None
     served_model_name: Sequence[str] = ()
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
+    parser_family: str = "checked"
     enable_auto_tool_choice: bool = False
+    tool_strict_level: str | None = None
     chat_template: str | None = None
     chat_template_content_format: str = "auto"
     default_chat_template_kwargs: Mapping[str, Any] | None = None
+    reasoning_effort_map: Mapping[str, Any] | None = None
     trust_request_chat_template: bool = False
     exclude_tools_when_tool_choice_none: bool = False
     max_model_len: int | None = None
     max_logprobs: int = 20
     generation_config: str = "auto"
+    override_generation_config: Mapping[str, Any] | None = None
     stream_state: str = "checkpoint"
     state_key: Sequence[str] = ()
     state_signature: str = "required"
     one_shot_prompt: str = "response"
     parser_step: str = "chunk"
     parser_budget: float = 10.0
+    prompts: str | None = None
+    chunk_form: str = "vllm"
     audit: str = "metrics"
     answers: str = "auto"
     tokenizer_mode: str = "auto"
@@ -144,6 +162,7 @@ class Settings:
     media_model_id: str | None = None
     content_parts: str = "asked"
     refuse_media_uuids: bool = False
+    root_path: str = ""
     vllm_version: str | None = None
     require_engine_version: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -154,7 +173,12 @@ class Settings:
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
-                raise ConfigurationError(f"{PREFIX}{name.upper()} must be one of {', '.join(choices)}, not {value!r}")
+                words = ", ".join(filter(None, choices))
+                raise ConfigurationError(f"{PREFIX}{name.upper()} must be one of {words}, not {value!r}")
+        if self.root_path and not _ROOT_PATH.fullmatch(self.root_path):
+            raise ConfigurationError(
+                f"{PREFIX}ROOT_PATH must begin with a slash and not end with one, not {self.root_path!r}"
+            )
         if self.max_body_bytes < 1:
             raise ConfigurationError(f"{PREFIX}MAX_BODY_BYTES must be at least 1, not {self.max_body_bytes}")
         if self.encode_cache_bytes < 0:
@@ -164,6 +188,10 @@ class Settings:
         for url in self.engine_url:
             if not _is_address(url):
                 raise ConfigurationError(f"{PREFIX}ENGINE_URL must hold http:// or https:// addresses, not {url!r}")
+            if _ENDPOINT.search(url):
+                raise ConfigurationError(
+                    f"{PREFIX}ENGINE_URL must hold addresses of engines, without the path of an endpoint, not {url!r}"
+                )
         if self.engine_api_key is not None and not self.engine_api_key.isascii():
             raise ConfigurationError(f"{PREFIX}ENGINE_API_KEY must hold ASCII characters only")
         for name in self.engine_params:
@@ -210,6 +238,15 @@ class Settings:
                 f"{PREFIX}TOOL_CALL_PARSER (--tool-call-parser)"
             )
 
+    def warnings(self) -> list[str]:
+        """What is legal, and hardly meant."""
+        if self.tool_call_parser and not self.enable_auto_tool_choice:
+            return [
+                "--tool-call-parser (DERENDER_TOOL_CALL_PARSER) has no effect without --enable-auto-tool-choice "
+                "(DERENDER_ENABLE_AUTO_TOOL_CHOICE): tools in a request will be refused"
+            ]
+        return []
+
     def model_options(self) -> ModelOptions:
         """The part that core needs.
 
@@ -231,6 +268,10 @@ class Settings:
             max_logprobs=self.max_logprobs,
             max_n_sequences=16384 if sequences is None else _number("VLLM_MAX_N_SEQUENCES", sequences),
             generation_config=self.generation_config,
+            override_generation_config=dict(self.override_generation_config or {}),
+            tool_strict_level=self.tool_strict_level,
+            parser_family=self.parser_family,
+            reasoning_effort_map=dict(self.reasoning_effort_map or {}),
             system_start_date=self.environ.get("VLLM_SYSTEM_START_DATE") or None,
             stream_state=self.stream_state,
             state_keys=tuple(self.state_key),
@@ -238,6 +279,8 @@ class Settings:
             one_shot_prompt=self.one_shot_prompt,
             parser_step=self.parser_step,
             parser_budget=self.parser_budget,
+            prompts=self.prompts,
+            chunk_form=self.chunk_form,
             audit=self.audit,
             answers=self.answers,
             tokenizer_mode=self.tokenizer_mode,
@@ -252,6 +295,7 @@ def settings_from_environ(environ: Mapping[str, str] | None = None) -> Settings:
         ConfigurationError: names the variable and what it should be.
     """
     environ = os.environ if environ is None else environ
+    refuse_unknown(environ, PREFIX, (entry.name for entry in fields(Settings)))
     values: dict[str, Any] = {}
     for entry in fields(Settings):
         name = PREFIX + entry.name.upper()
@@ -336,6 +380,8 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "trust_request_chat_template": _flag,
     "exclude_tools_when_tool_choice_none": _flag,
     "default_chat_template_kwargs": _json_object,
+    "reasoning_effort_map": _json_object,
+    "override_generation_config": _json_object,
     "max_model_len": _number,
     "max_logprobs": _number,
     "max_body_bytes": _number,

@@ -41,6 +41,8 @@ def derender_chat(model: Model, request: DerenderChatRequest, report: Report = u
     outputs = read_chat(model, source, options, chat_request, request.prompt_token_ids)
     report_findings(outputs, report)
     response = chat_response(source, name, options, outputs, request.prompt_tokens or 0)
+    if model.options.chunk_form == "openai":
+        response["usage"] = openai.with_prompt_details(response["usage"], [source.usage])
     prompt_ids = request.prompt_token_ids if request.prompt_token_ids is not None else source.prompt_token_ids
     for choice, state in zip(response["choices"], turn_states(model, request, source, prompt_ids), strict=False):
         choice |= state

@@ -13,16 +13,21 @@ from core.protocol.engine import GenerateChunk
 
 
 class StreamHeader(NamedTuple):
-    """What every chunk of a stream says of it; ``prompt_tokens`` is the caller's count."""
+    """What every chunk of a stream says of it; ``prompt_tokens`` is the caller's count.
+
+    ``lean`` leaves out the nulls of deltas, and tells the cached tokens (``ModelOptions.chunk_form``).
+    """
 
     model_name: str
     request_id: str
     prompt_tokens: int | None
     return_token_ids: bool
+    lean: bool = False
 
     def usage(self, chunk: GenerateChunk) -> Json | None:
         """The usage that a chunk shows."""
-        return openai.chunk_usage(chunk.usage, self.prompt_tokens)
+        counts = openai.chunk_usage(chunk.usage, self.prompt_tokens)
+        return openai.with_prompt_details(counts, [chunk.usage]) if self.lean and counts is not None else counts
 
     def prompt_ids(self, chunk: GenerateChunk) -> list[int] | None:
         """The prompt ids that a chunk shows."""
@@ -39,7 +44,8 @@ class ChatChunkWriter:
     def write(self, chunk: GenerateChunk, outputs: Sequence[ChoiceOutput]) -> Json:
         choices = []
         for output in outputs:
-            choices.append(chat_delta(output, None if self._role_sent else "assistant"))
+            choice = chat_delta(output, None if self._role_sent else "assistant")
+            choices.append({**choice, "delta": openai.without_nulls(choice["delta"])} if self._header.lean else choice)
             self._role_sent = True
         header = self._header
         return openai.chat_chunk(

@@ -46,7 +46,10 @@ def derender_completion(
     prompt_ids: Sequence[list[int] | None] = request.prompt_token_ids or [None] * len(responses)
     for ids in prompt_ids:
         check_prompt_ids(ids, model.limits)
-    return complete(model, name, options, responses, request.prompt_tokens or (), prompt_ids)
+    answer = complete(model, name, options, responses, request.prompt_tokens or (), prompt_ids)
+    if model.options.chunk_form == "openai":
+        answer["usage"] = openai.with_prompt_details(answer["usage"], [response.usage for response in responses])
+    return answer
 
 
 def complete(

@@ -37,7 +37,7 @@ def derender_chat_stream(model: Model, body: DerenderChatStreamRequest, report: 
     _refuse_other_dialect(call)
     stream, options, binding = open_chat(model, call)
     role_sent = call.state is not None and call.state.role_sent
-    writer = ChatChunkWriter(_header(call, options, binding), role_sent=role_sent)
+    writer = ChatChunkWriter(_header(model, call, options, binding), role_sent=role_sent)
     turn = open_turn(model, body, call)
     answer = _response(body, *carry(call, binding, stream, writer, model.signer, report, turn))
     return answer if turn is None else {**answer, **turn.answer()}
@@ -59,7 +59,7 @@ def derender_completion_stream(
     binding = bind(call, model.limits, is_chat=False)
     stream = open_text(OutputReader(model, options), call)
     text_offset = call.state.logprob_text_offset if call.state is not None else 0
-    writer = CompletionChunkWriter(_header(call, options, binding), text_offset=text_offset)
+    writer = CompletionChunkWriter(_header(model, call, options, binding), text_offset=text_offset)
     return _response(body, *carry(call, binding, stream, writer, model.signer, report))
 
 
@@ -68,8 +68,9 @@ def _refuse_other_dialect(call: StreamCall) -> None:
         raise InvalidState("it is the state of a stream in another dialect", "stream_state.written")
 
 
-def _header(call: StreamCall, options: OutputOptions, binding: Binding) -> StreamHeader:
-    return StreamHeader(call.model_name, binding.request_id, call.prompt_tokens, options.return_token_ids)
+def _header(model: Model, call: StreamCall, options: OutputOptions, binding: Binding) -> StreamHeader:
+    lean = model.options.chunk_form == "openai"
+    return StreamHeader(call.model_name, binding.request_id, call.prompt_tokens, options.return_token_ids, lean)
 
 
 def _response(

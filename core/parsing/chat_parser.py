@@ -29,7 +29,7 @@ from core.upstream.parsers import (
     tell_prompt,
 )
 from core.upstream.reading import Segment
-from core.upstream.requests import validate_chat
+from core.upstream.requests import chat_params, validate_chat
 from core.upstream.tables import check_version, installed_layouts
 from core.upstream.version import vllm_version
 
@@ -81,8 +81,11 @@ class ChatParser:
         """The chat template's arguments: a parser reads some of them (``enable_thinking``)."""
         if self.is_harmony:
             return {}
-        params = chat_request.build_chat_params(self._options.chat_template, self._options.chat_template_content_format)
-        kwargs = params.with_defaults(dict(self._options.default_chat_template_kwargs)).chat_template_kwargs
+        options = self._options
+        params = chat_params(
+            chat_request, options.chat_template, options.chat_template_content_format, options.reasoning_effort_map
+        )
+        kwargs = params.with_defaults(dict(options.default_chat_template_kwargs)).chat_template_kwargs
         return dict(kwargs)
 
     def build(self, chat_request: Any) -> Any:
@@ -247,6 +250,7 @@ def load_chat_parser(
         model_name=options.served_names[0],
         is_harmony=is_harmony,
         tokenizer=tokenizer,
+        tool_strict_level=options.tool_strict_level,
     )
     if parser_cls is None:
         return None

@@ -135,6 +135,22 @@ class Usage(BaseModel):
     completion_tokens_details: CompletionTokensDetails | None = None
 
 
+class SpeculativeDecoding(BaseModel):
+    """How many of the drafted tokens one request accepted, passed on as it is."""
+
+    model_config = ConfigDict(extra="allow")
+
+    mean_acceptance_length: Finite
+    draft_acceptance_rate: Finite
+    acceptance_histogram: list[int]
+    num_spec_steps: int
+    num_accepted_draft_tokens: int
+    num_draft_tokens: int
+    num_spec_tokens: int
+    per_step_accepted: list[int] | None = None
+    per_step_drafted: list[int] | None = None
+
+
 class Metrics(BaseModel):
     """Timings of one request, passed on as they are."""
 
@@ -145,7 +161,7 @@ class Metrics(BaseModel):
     queue_time_ms: Finite | None = None
     mean_itl_ms: Finite | None = None
     tokens_per_second: Finite | None = None
-    speculative_decoding: dict[str, Any] | None = None
+    speculative_decoding: SpeculativeDecoding | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -40,6 +40,30 @@ def chunk_usage(reported: Usage | None, prompt_tokens: int | None) -> Json | Non
     return usage(prompt, reported.completion_tokens or 0)
 
 
+def with_prompt_details(counts: Json, reported: Sequence[Usage | None]) -> Json:
+    """``counts`` with what only engines know of the prompts: how many of their tokens were cached.
+
+    Of several answers the numbers are added up; those of which there are none stay out.
+    """
+    told = [usage.prompt_tokens_details for usage in reported if usage is not None]
+    details = [one for one in told if one is not None]
+    if not details:
+        return counts
+    if len(details) == 1:
+        return {**counts, "prompt_tokens_details": details[0].model_dump(exclude_none=True)}
+    cached = [one.cached_tokens for one in details if one.cached_tokens is not None]
+    return {**counts, "prompt_tokens_details": {"cached_tokens": sum(cached)}} if cached else counts
+
+
+def without_nulls(value: Any) -> Any:
+    """A value without its null fields, at any depth."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
 def message(
     content: str | None,
     reasoning: str | None = None,

@@ -53,8 +53,9 @@ class RelayedChoice:
 
 
 def _check(choice: StreamChoice, ids: list[int]) -> None:
-    if choice.finish_reason == "error":
-        raise EngineFailed("the engine failed while it generated")
+    if choice.finish_reason in ("error", "abort"):
+        what = "failed while it generated" if choice.finish_reason == "error" else "gave the request up"
+        raise EngineFailed(f"the engine {what}")
     try:
         check_ids(ids, "token_ids")
     except BadRequest as exc:

@@ -6,11 +6,10 @@ The order and the presence of the keys are those of vLLM 0.33.0's streams
 
 from __future__ import annotations
 
-from typing import Any
-
 from core.choice.output import ChoiceOutput
 from core.derender.choices import with_findings
 from core.json import Json
+from core.protocol import openai
 from core.protocol.engine import Usage
 from core.relay.request import RelayRequest
 
@@ -50,7 +49,7 @@ def chat_choice(output: ChoiceOutput) -> Json | None:
     if output.reasoning is not None:
         delta["reasoning"] = output.reasoning
     if output.tool_calls:
-        delta["tool_calls"] = _without_nulls(output.tool_calls)
+        delta["tool_calls"] = openai.without_nulls(output.tool_calls)
     finish_reason, logprobs, token_ids = output.finish_reason, output.logprobs, output.token_ids
     if not delta and finish_reason is None and logprobs is None and token_ids is None:
         return None
@@ -69,7 +68,7 @@ def chat_choice(output: ChoiceOutput) -> Json | None:
 
 def usage_chunk(request: RelayRequest, counts: Json, reported: Usage | None, metrics: Json | None) -> Json:
     """The last chunk: no choices, only the usage of all of them."""
-    body = chunk(request, [], with_prompt_details(counts, reported))
+    body = chunk(request, [], openai.with_prompt_details(counts, [reported]))
     if metrics is not None:
         body["metrics"] = metrics
     return body
@@ -85,19 +84,3 @@ def usage(prompt_tokens: int, completion_tokens: int, reasoning_tokens: int | No
     if reasoning_tokens is not None:
         counts["completion_tokens_details"] = {"reasoning_tokens": reasoning_tokens}
     return counts
-
-
-def with_prompt_details(counts: Json, reported: Usage | None) -> Json:
-    """``counts`` with what only the engine knows of the prompt: how much of it was cached."""
-    if reported is None or reported.prompt_tokens_details is None:
-        return counts
-    return {**counts, "prompt_tokens_details": reported.prompt_tokens_details.model_dump(exclude_none=True)}
-
-
-def _without_nulls(value: Any) -> Any:
-    """A value without its null fields, at any depth."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value

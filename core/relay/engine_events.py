@@ -8,6 +8,7 @@ exception of another kind.
 from __future__ import annotations
 
 import codecs
+import re
 from typing import Any
 
 import orjson
@@ -22,6 +23,8 @@ MAX_EVENT_BYTES = 64 * 1024 * 1024
 # What Python takes for a piece of bytes and its place in a list.
 _PIECE_BYTES = 41
 _END = b"[DONE]"
+# Seconds, or a date (RFC 9110, 10.2.3).
+_RETRY_AFTER = re.compile(r"[0-9]{1,9}|[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9:]{8} GMT")
 _NOT_A_CHUNK = "the engine sent something that is not a chunk of its protocol"
 
 
@@ -74,6 +77,11 @@ class EventReader:
             self._line.append(rest)
             self._keep(len(rest))
         return events
+
+    def end(self) -> list[bytes]:
+        """The data of an event whose last line ends were not sent; nothing where the stream broke off inside it."""
+        rest = self.feed(b"\n\n")
+        return [data for data in rest if data == _END or _decoded(data) is not None]
 
     def _keep(self, size: int) -> None:
         self._size += size + _PIECE_BYTES

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from core.turns.asked import ContinueFrom
 
 _FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
-# vLLM's own default, which its render leaves out: an engine that is not told puts its own in.
-_DEFAULT_MAX_TOKENS = 16
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,8 @@ class RelayRequest:
     answer, for each prompt; with ``echo_only`` it is all that is wanted.
     ``prompt_tokens`` are those of all prompts together, images expanded.
     ``turn`` is there where the conversation continues token for token.
-    ``kept`` is what its dialect needs for the answer besides.
+    ``kept`` is what its dialect needs for the answer besides, ``findings`` what
+    the audit found of the prompts.
     """
 
     model: Model
@@ -70,6 +69,7 @@ class RelayRequest:
     prompt_tokens: int
     turn: RelayedTurn | None = None
     kept: Any = None
+    findings: tuple[str, ...] = ()
 
 
 def open_chat(
@@ -90,7 +90,7 @@ def open_chat(
     turn = begin_turn(model, body, chat, given, turns)
     # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
     rendered, length = render_counted_chat(
-        model, chat.model_copy(), request_id, RELAYED, None if turn is None else turn.continuation
+        model, chat.model_copy(), request_id, RELAYED, None if turn is None else turn.continuation, relayed=True
     )
     options = chat_options(chat)
     read_by_parser = None if model.chat_parser is None else chat
@@ -167,6 +167,7 @@ def open_rendered(
     Raises:
         BadRequest: an id is outside the vocabulary, or a field is set that ``passing`` does not let through.
     """
+    findings = tuple(kind for request in rendered for kind in getattr(request, "findings", ()))
     rendered = [passing.pass_on(request) for request in rendered]
     size = vocabulary_size(model)
     for request in rendered:
@@ -208,6 +209,7 @@ def open_rendered(
         prompt_tokens=sum(len(prompt["token_ids"]) for prompt in prompts) if prompt_tokens is None else prompt_tokens,
         turn=turn,
         kept=kept,
+        findings=findings,
     )
 
 
@@ -220,7 +222,6 @@ def _engine_request(rendered: Json, engine_id: str, whole: bool, include_usage: 
     where a stop string ends, and is its silence noticed.
     """
     params = dict(rendered["sampling_params"])
-    params.setdefault("max_tokens", _DEFAULT_MAX_TOKENS)
     params["stop"] = []
     return {
         **rendered,

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from core.model import Model
 from core.render.conversation import Conversation, read_chat
-from core.render.generate_request import generate_request, parse_context
+from core.render.generate_request import Rendered, generate_request, parse_context
 from core.render.media import AS_ASKED, ImageHandling
 from core.render.prompt import Prompt, TurnEncoder, check_prompt, encode_conversation
+from core.render.prompt_audit import audit_prompt
 from core.render.renderer import Renderer
 from core.render.request_parser import RequestParser
 from core.render.sampling import check_beam_search, resolve_sampling
@@ -77,10 +78,13 @@ def render_counted_chat(
     request_id: str | None = None,
     images: ImageHandling = AS_ASKED,
     turn: Continuation | None = None,
-) -> tuple[dict[str, Any], int]:
+    *,
+    relayed: bool = False,
+) -> tuple[Rendered, int]:
     """As :func:`render_valid_chat`; and how many tokens the prompt has, those of images among them.
 
     ``turn`` is the last turn of the conversation, and has what became of it afterwards.
+    ``relayed`` says that it is the relay's own request for its engine.
 
     Raises:
         ModelNotFound, BadRequest: in the order in which vLLM checks.
@@ -89,7 +93,9 @@ def render_counted_chat(
     check_beam_search(request)
     renderer = model.renderer
     with refusals():
-        chat = prepare_chat(renderer, request, images, turn)
+        options = renderer.options
+        repaired = options.prompts == "repaired" or (relayed and options.prompts is None)
+        chat = prepare_chat(renderer, request, images, turn, repaired)
         check_prompt(chat.prompt)
         completion = request.max_completion_tokens
         requested = completion if completion is not None else request.max_tokens
@@ -112,6 +118,12 @@ def render_counted_chat(
             parse_context=parse_context(request, {} if renderer.is_harmony else arguments),
             images=images,
         )
+        if options.audit != "off":
+            text = chat.prompt.text
+            text = renderer.tokenizer.decode(chat.prompt.token_ids) if text is None else text
+            written.findings = tuple(audit_prompt(request, chat.conversation.tools, text, sampling.params))
+            if options.audit == "response" and not relayed:
+                written["audit"] = list(written.findings)
         return written, len(chat.prompt.token_ids)
 
 
@@ -125,14 +137,20 @@ class PreparedChat:
 
 
 def prepare_chat(
-    renderer: Renderer, request: Any, images: ImageHandling = AS_ASKED, turn: TurnEncoder | None = None
+    renderer: Renderer,
+    request: Any,
+    images: ImageHandling = AS_ASKED,
+    turn: TurnEncoder | None = None,
+    repaired: bool = False,
 ) -> PreparedChat:
     """The prompt of a validated chat request, which the parser may change in place.
+
+    With ``repaired`` it keeps what vLLM would lose (``ModelOptions.prompts``).
 
     Raises:
         Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
     """
-    conversation = read_chat(renderer, request)
+    conversation = read_chat(renderer, request, repaired)
     parser = RequestParser(renderer.parser, conversation)
     if renderer.is_harmony:
         parser.adjust(None)

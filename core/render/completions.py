@@ -46,7 +46,7 @@ def render_valid_completion(model: Model, request: Any, request_id: str | None =
         _check_options(request)
         prompts = completion_prompts(renderer, request, prompt_input)
         base_id = f"cmpl-{request.request_id if request_id is None else request_id}"
-        written = []
+        written: list[dict[str, Any]] = []
         for index, prompt in enumerate(prompts):
             check_prompt(prompt)
             sampling = resolve_sampling(

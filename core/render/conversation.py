@@ -13,6 +13,7 @@ from core.errors import BadRequest, LongWork
 from core.render.mistral import is_mistral
 from core.render.renderer import Renderer
 from core.upstream.conversations import check_media_options, has_non_text_content, merge_kwargs
+from core.upstream.requests import chat_params
 
 _UNTRUSTED_TEMPLATE = (
     "Chat template is passed with request, but --trust-request-chat-template is not set. "
@@ -29,6 +30,7 @@ class Conversation:
     templates see them (None: none are shown), ``params`` vLLM's ``ChatParams``
     with them (harmony, which no template writes, leaves them out), and
     ``arguments`` the template's arguments without them, which parsers read, too.
+    ``repaired`` keeps what vLLM would lose on the way to the prompt (``ModelOptions.prompts``).
     """
 
     request: Any
@@ -36,9 +38,10 @@ class Conversation:
     tools: list[dict[str, Any]] | None
     params: Any
     arguments: dict[str, Any]
+    repaired: bool = False
 
 
-def read_chat(renderer: Renderer, request: Any) -> Conversation:
+def read_chat(renderer: Renderer, request: Any, repaired: bool = False) -> Conversation:
     """The conversation of a chat request. A Mistral tokenizer may change the request in place.
 
     Raises:
@@ -49,9 +52,9 @@ def read_chat(renderer: Renderer, request: Any) -> Conversation:
         tokenizer.adjust_chat_request(request)
     _check_tool_choice(renderer, request)
     hidden = request.tool_choice == "none" and renderer.options.exclude_tools_when_tool_choice_none
-    tools = None if hidden else _tool_dicts(request)
+    tools = None if hidden else _tool_dicts(request, repaired)
     if not renderer.is_harmony:
-        return read_conversation(renderer, request, request.messages, tools)
+        return read_conversation(renderer, request, request.messages, tools, repaired)
     if has_non_text_content(request.messages):
         # vLLM would leave such parts out and say nothing.
         raise BadRequest(f"{renderer.view.served_model_name} is not a multimodal model")
@@ -68,7 +71,11 @@ def read_tokenized(renderer: Renderer, request: Any) -> Conversation:
 
 
 def read_conversation(
-    renderer: Renderer, request: Any, messages: Sequence[Any], tools: list[dict[str, Any]] | None
+    renderer: Renderer,
+    request: Any,
+    messages: Sequence[Any],
+    tools: list[dict[str, Any]] | None,
+    repaired: bool = False,
 ) -> Conversation:
     """The conversation of a request of any kind, with its messages and tools in the form of a chat's.
 
@@ -77,24 +84,38 @@ def read_conversation(
     """
     check_template_trust(renderer, request)
     check_media_options(request)
-    return gather(renderer, request, messages, tools)
+    return gather(renderer, request, messages, tools, repaired)
 
 
 def gather(
-    renderer: Renderer, request: Any, messages: Sequence[Any], tools: list[dict[str, Any]] | None
+    renderer: Renderer,
+    request: Any,
+    messages: Sequence[Any],
+    tools: list[dict[str, Any]] | None,
+    repaired: bool = False,
 ) -> Conversation:
     """As :func:`read_conversation`, of a request that nothing is wrong with."""
-    params = request.build_chat_params(renderer.options.chat_template, renderer.options.chat_template_content_format)
+    options = renderer.options
+    params = chat_params(
+        request, options.chat_template, options.chat_template_content_format, options.reasoning_effort_map
+    )
     defaults = dict(renderer.template_kwargs)
     arguments = merge_kwargs(defaults, params.chat_template_kwargs)
     if not renderer.is_harmony:
         shown = {"tools": tools, "tokenize": is_mistral(renderer.tokenizer)}
         params = params.with_defaults(merge_kwargs(defaults, shown))
-    return Conversation(request, messages, tools, params, arguments)
+    return Conversation(request, messages, tools, params, arguments, repaired)
 
 
-def _tool_dicts(request: Any) -> list[dict[str, Any]] | None:
-    return None if request.tools is None else [tool.model_dump() for tool in request.tools]
+def _tool_dicts(request: Any, repaired: bool = False) -> list[dict[str, Any]] | None:
+    """The tools as templates see them; ``strict`` is for the decoder, and repaired no word for the model."""
+    if request.tools is None:
+        return None
+    tools = [tool.model_dump() for tool in request.tools]
+    if repaired:
+        for tool in tools:
+            tool["function"].pop("strict", None)
+    return tools
 
 
 def check_template_trust(renderer: Renderer, request: Any) -> None:

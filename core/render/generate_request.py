@@ -10,6 +10,12 @@ from core.render.sampling import Sampling
 from core.upstream.conversations import count_history_tool_calls
 
 
+class Rendered(dict[str, Any]):
+    """A ``GenerateRequest``, and what the audit found of its prompt (``core.render.prompt_audit``)."""
+
+    findings: tuple[str, ...] = ()
+
+
 def generate_request(
     request: Any,
     request_id: str,
@@ -20,7 +26,7 @@ def generate_request(
     reasoning_template_kwargs: dict[str, Any] | None = None,
     parse_context: dict[str, Any] | None = None,
     images: ImageHandling = AS_ASKED,
-) -> dict[str, Any]:
+) -> Rendered:
     """Assemble a ``GenerateRequest``. ``request`` is vLLM's, of any dialect: a field that it lacks is not asked for."""
     streams = bool(request.stream)
     stream_options = _field(request, "stream_options")
@@ -48,7 +54,7 @@ def generate_request(
     }
     if prompt.images is not None:
         written |= prompt.images.fields(images.payload or request.mm_payload)
-    return written
+    return Rendered(written)
 
 
 def _field(request: Any, name: str) -> Any:

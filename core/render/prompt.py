@@ -7,7 +7,7 @@ length in characters, before it is tokenized; ids are cut, then counted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from core.errors import BadRequest, LongWork
@@ -31,11 +31,13 @@ class Prompt:
     """Token ids, and the (start, end) characters of each in the tokenized text when they were asked for.
 
     With ``images`` the ids are those of the images, too, and there are no offsets.
+    ``text`` is what was tokenized, None where ids were written.
     """
 
     token_ids: list[int]
     offsets: list[tuple[int, int]] | None = None
     images: PlacedImages | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,10 @@ def encode_conversation(
         return Prompt(token_ids)
     rendered = write_conversation(renderer, conversation)
     if isinstance(rendered.prompt, str) and turn is not None and not rendered.images:
-        return turn.encode(conversation, rendered.prompt, params)
+        return replace(turn.encode(conversation, rendered.prompt, params), text=rendered.prompt)
     if isinstance(rendered.prompt, str):
         prompt = tokenize_text(renderer, check_text(tokenizer, rendered.prompt, params), params)
+        prompt = replace(prompt, text=rendered.prompt)
     else:
         prompt = check_ids(tokenizer, rendered.prompt, params)
     if not rendered.images:
@@ -91,7 +94,7 @@ def encode_conversation(
         raise LongWork
     assert renderer.images is not None  # else the messages' parts were refused
     placed = renderer.images.place(rendered.images, prompt.token_ids, images)
-    return Prompt(placed.token_ids, images=placed)
+    return Prompt(placed.token_ids, images=placed, text=prompt.text)
 
 
 def check_prompt(prompt: Prompt) -> None:

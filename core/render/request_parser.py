@@ -26,6 +26,7 @@ class RequestParser:
         self._parser = parser
         self._request = conversation.request
         self._arguments = conversation.arguments
+        self._repaired = conversation.repaired
 
     @cached_property
     def _live(self) -> Any:
@@ -44,10 +45,13 @@ class RequestParser:
         """
         if self._parser is None or (prompt_token_ids is not None and self._has_no_say(self._parser)):
             return
-        from core.upstream.parsers import tell_prompt  # late: only with a parser, which has loaded it
+        from core.upstream.parsers import constrain_calls, tell_prompt  # late: only with a parser, which has loaded it
 
         if prompt_token_ids is not None:
             tell_prompt(self._live, prompt_token_ids)
+        if self._repaired and self._request.response_format is not None and self._request.tool_choice == "auto":
+            # Else a format of the answer makes calls impossible. With calls constrained so far, vLLM allows either.
+            constrain_calls(self._live)
         self._live.adjust_request(request=self._request)
 
     def _has_no_say(self, parser: ChatParser) -> bool:

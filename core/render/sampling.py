@@ -10,7 +10,7 @@ import msgspec
 
 from core.bounds import Limits
 from core.bundle.model_config import ModelConfig
-from core.errors import BadRequest
+from core.errors import BadRequest, ConfigurationError
 from core.options import ModelOptions
 from core.upstream.sampling import get_max_tokens
 
@@ -41,16 +41,23 @@ def sampling_defaults(config: ModelConfig, options: ModelOptions) -> SamplingDef
 
     ``generation_config`` "vllm" means none; any other value takes them from
     the generation configuration that was loaded, or from ``config.json``
-    where there is none. Only that of a folder of its own limits
-    ``max_tokens``, as in vLLM.
+    where there is none; ``override_generation_config`` wins over both. Only
+    that of a folder of its own, or an override, limits ``max_tokens``, as in vLLM.
+
+    Raises:
+        ConfigurationError: an override is no number.
     """
-    if options.generation_config == "vllm":
-        return SamplingDefaults({}, None)
-    source = config.generation_config or config.config
+    overrides = options.override_generation_config
+    for name in _TAKEN:
+        if not isinstance(overrides.get(name), int | float | None):
+            raise ConfigurationError(f"override_generation_config: {name} must be a number, not {overrides[name]!r}")
+    source = {} if options.generation_config == "vllm" else config.generation_config or config.config
+    source = {**source, **overrides}
     values = {name: source[name] for name in _TAKEN if source.get(name) is not None}
     if "max_new_tokens" in values:
         values["max_tokens"] = values.pop("max_new_tokens")
-    return SamplingDefaults(values, None if options.generation_config == "auto" else values.get("max_tokens"))
+    own_folder = options.generation_config not in ("auto", "vllm")
+    return SamplingDefaults(values, values.get("max_tokens") if own_folder else overrides.get("max_new_tokens"))
 
 
 def check_beam_search(request: Any) -> None:
@@ -105,6 +112,8 @@ def resolve_sampling(
         )
     # Only values that differ from their defaults are written; names with an underscore are the engine's own.
     written = {name: value for name, value in msgspec.to_builtins(params, str_keys=True).items() if name[0] != "_"}
+    # An engine that is not told gives all that its context holds: the default of these parameters means another there.
+    written["max_tokens"] = params.max_tokens
     extra = dict(written.get("extra_args") or {})
     transfer = extra.pop("kv_transfer_params", None), extra.pop("ec_transfer_params", None)
     # vLLM hands these over beside the sampling parameters; the engine puts them back.

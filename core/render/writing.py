@@ -35,11 +35,15 @@ def write_conversation(renderer: Renderer, conversation: Conversation) -> Writte
 
         tools = None if conversation.tools is None else request.tools
         start_date = renderer.options.system_start_date
-        return Written(harmony_ids(conversation.messages, tools, request.reasoning_effort, start_date), [])
+        effort = renderer.options.reasoning_effort_map.get(request.reasoning_effort, request.reasoning_effort)
+        return Written(harmony_ids(conversation.messages, tools, effort, start_date), [])
     arguments = conversation.params.get_apply_chat_template_kwargs()
     if is_mistral(renderer.tokenizer):
         return Written(mistral_ids(renderer.tokenizer, renderer.view, conversation.messages, arguments), [])
     if renderer.encoder is not None:
-        return Written(renderer.encoder.render(renderer.view, conversation.messages, arguments), [])
-    messages, params = conversation.messages, conversation.params
-    return Written(*apply_template(renderer.view, renderer.templates, messages, params, arguments))
+        kept = renderer.encoder.kept(conversation.messages) if conversation.repaired else conversation.messages
+        return Written(renderer.encoder.render(renderer.view, kept, arguments), [])
+    messages, params, repaired = conversation.messages, conversation.params, conversation.repaired
+    return Written(
+        *apply_template(renderer.view, renderer.templates, messages, params, arguments, text_for_texts=repaired)
+    )

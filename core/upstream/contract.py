@@ -34,7 +34,8 @@ USES = (
     Use(
         "vllm.parser:ParserManager.get_parser",
         0,
-        ("tool_parser_name", "reasoning_parser_name", "enable_auto_tools", "model_name", "is_harmony", "tokenizer"),
+        ("tool_parser_name", "reasoning_parser_name", "enable_auto_tools", "model_name", "is_harmony", "tokenizer",
+            "tool_strict_level"),
     ),
     Use(
         "vllm.parser.abstract_parser:Parser",
@@ -59,7 +60,7 @@ USES = (
     ),
     Use(f"{_CHAT}.message_assembly:assemble_chat_message_fields", 4, ("enable_auto_tools", "parser_cls")),
     Use(f"{_CHAT}.stream_processor:ChatStreamProcessor", 2, ("enable_auto_tools", "parser_cls"), attributes=("step",)),
-    Use(f"{_CHAT}.protocol:ChatCompletionRequest.build_chat_params", 3),
+    Use(f"{_CHAT}.protocol:ChatCompletionRequest.build_chat_params", 3, ("reasoning_effort_map",)),
     Use(f"{_CHAT}.protocol:ChatCompletionRequest.build_tok_params", 2),
     Use(f"{_CHAT}.protocol:ChatCompletionRequest.to_sampling_params", 3),
     Use("vllm.entrypoints.openai.completion.protocol:CompletionRequest.build_tok_params", 2),
@@ -126,6 +127,8 @@ USES = (
     Use("vllm.parser.utils:count_history_tool_calls"),
     Use("vllm.renderers:merge_kwargs", 2),
     Use("vllm.renderers:ChatParams", attributes=("with_defaults",)),
+    Use("vllm.renderers.params:ReasoningEffort"),
+    Use("vllm.tool_parsers.tool_strict_level:ToolStrictLevel"),
     Use("vllm.renderers.chat_utils:has_non_text_content", 1),
     Use("vllm.renderers.chat_utils:parse_chat_messages", 3),
     Use("vllm.renderers.hf:resolve_chat_template_content_format", 0, ("chat_template", "tools", "given_format",
@@ -152,11 +155,13 @@ USES = (
 """Everything, as the newest version has it."""
 
 _OLDER_RESPONSES = frozenset({"build_response_output_items.finish_reason", "close_current.status"})
+_EFFORT_MAP = frozenset({"build_chat_params.reasoning_effort_map", "vllm.renderers.params:ReasoningEffort"})
 LACKING: Mapping[str, frozenset[str]] = {
-    "0.32.0": _OLDER_RESPONSES,
+    "0.32.0": _OLDER_RESPONSES | _EFFORT_MAP,
     "0.31.0": frozenset(
         {
             *_OLDER_RESPONSES,
+            *_EFFORT_MAP,
             "vllm.entrypoints.openai.responses.utils:reuse_streamed_item_ids",
             "get_parser.tokenizer",
             "vllm.parser.abstract_parser:Parser.always_adjust_request",

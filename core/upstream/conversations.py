@@ -72,20 +72,28 @@ def choose_template(tokenizer: Any, given: str | None, tools: Sequence[Any] | No
 
 
 def apply_template(
-    view: ModelView, tokenizer: Any, messages: Sequence[Any], params: Any, arguments: Mapping[str, Any]
+    view: ModelView,
+    tokenizer: Any,
+    messages: Sequence[Any],
+    params: Any,
+    arguments: Mapping[str, Any],
+    *,
+    text_for_texts: bool = False,
 ) -> tuple[str | list[int], list[tuple[Any, str | None]]]:
     """The text of a conversation, or its ids; and the images in it.
 
     ``tokenizer`` has the templates (``core.render.template``), ``params`` are
     vLLM's ``ChatParams`` of the request and ``arguments`` what they say to the template.
+    With ``text_for_texts`` a template that reads texts alone gets texts, whatever format is forced.
 
     Raises:
         Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
     """
+    given = params.chat_template_content_format
     content_format = resolve_chat_template_content_format(
         chat_template=params.chat_template,
         tools=params.chat_template_kwargs.get("tools"),
-        given_format=params.chat_template_content_format,
+        given_format="auto" if text_for_texts and given == "openai" else given,
         tokenizer=tokenizer,
         model_config=view,
     )

@@ -43,6 +43,7 @@ class ChatEncoder:
     encode: Any
     content_format: str
     takes_suffix: bool
+    drops_developers: bool = False
 
     def render(self, view: ModelView, messages: Any, arguments: dict[str, Any]) -> str | list[int]:
         """The text of a conversation, or its ids; ``arguments`` are those that a chat template would get.
@@ -57,6 +58,16 @@ class ChatEncoder:
         rendered: str | list[int] = self.encode(conversation=conversation, messages=messages, **arguments)
         return rendered
 
+    def kept(self, messages: Any) -> Any:
+        """Messages none of which the architecture's code leaves out.
+
+        DeepSeek V4's drops developer messages with the thoughts of earlier
+        turns. Where it does not, it writes them as a turn of the user's: here they begin the user's.
+        """
+        if not self.drops_developers:
+            return messages
+        return [{**one, "role": "user"} if one.get("role") == "developer" else one for one in messages]
+
     def with_suffix(self, prompt: str, suffix: str) -> str | None:
         """The text that asks for what stands between two texts; None when the model has none."""
         if not self.takes_suffix:
@@ -64,6 +75,11 @@ class ChatEncoder:
         from vllm.renderers.deepseek_v4 import _FIM_BEGIN, _FIM_END, _FIM_HOLE  # late: only such a request reads them
 
         return f"{_FIM_BEGIN}{prompt}{_FIM_HOLE}{suffix}{_FIM_END}"
+
+
+def has_encoder(architecture: str | None) -> bool:
+    """Whether chats of an architecture are written by code, here or only in vLLM."""
+    return architecture in _MISSING or architecture in _ENCODERS
 
 
 def find_encoder(architecture: str | None, tokenizer: Tokenizer) -> ChatEncoder | None:
@@ -78,4 +94,10 @@ def find_encoder(architecture: str | None, tokenizer: Tokenizer) -> ChatEncoder 
     module, name, content_format = entry
     # vLLM makes a copy of the tokenizer with another ``apply_chat_template``.
     encode = getattr(import_module(module), name)(tokenizer).apply_chat_template
-    return ChatEncoder(architecture, encode, content_format, takes_suffix=entry not in _WITHOUT_SUFFIX)
+    return ChatEncoder(
+        architecture,
+        encode,
+        content_format,
+        takes_suffix=entry not in _WITHOUT_SUFFIX,
+        drops_developers=entry in (_V4, _V41),
+    )

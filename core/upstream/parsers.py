@@ -10,6 +10,7 @@ from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionReque
 from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
 from vllm.entrypoints.serve.utils.tool_calls_utils import resolve_finish_reason
 from vllm.parser import ParserManager
+from vllm.tool_parsers.tool_strict_level import ToolStrictLevel
 
 from core.errors import ConfigurationError
 from core.upstream.contract import has
@@ -22,6 +23,7 @@ __all__ = [
     "always_adjusts",
     "build_parser",
     "choose_parser_class",
+    "constrain_calls",
     "counts_as_it_reads",
     "is_chat",
     "new_processor",
@@ -43,6 +45,7 @@ def choose_parser_class(
     model_name: str,
     is_harmony: bool,
     tokenizer: Any,
+    tool_strict_level: str | None = None,
 ) -> Any:
     """The parser class of a deployment; None when the names select none.
 
@@ -51,6 +54,8 @@ def choose_parser_class(
             tokens that the tokenizer does not have; the reason is vLLM's.
     """
     chosen_by = {"tokenizer": tokenizer} if has(vllm_version(), "get_parser.tokenizer") else {}
+    if tool_strict_level is not None:
+        chosen_by["tool_strict_level"] = tool_strict_level
     try:
         parser_cls = ParserManager.get_parser(
             tool_parser_name=tool_parser,
@@ -91,6 +96,12 @@ def tell_prompt(parser: Any, prompt_token_ids: Sequence[int]) -> None:
     """Tell a parser the prompt that its output answers, where this version of vLLM wants to know."""
     if has(vllm_version(), "vllm.parser.abstract_parser:Parser.set_prompt_token_ids"):
         parser.set_prompt_token_ids(prompt_token_ids)
+
+
+def constrain_calls(parser: Any) -> None:
+    """Constrain a parser's calls to their markup and a tool's name at least: ``--tool-strict-level function``."""
+    level = parser.tool_strict_level
+    parser.tool_strict_level = ToolStrictLevel.FUNCTION if level is None else max(level, ToolStrictLevel.FUNCTION)
 
 
 def always_adjusts(parser_cls: Any) -> bool:

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from core.bounds import check_odd_parts
+from core.errors import ConfigurationError
 from core.protocol.schema_error import BODY, missing_body, schema_error
+from core.upstream.contract import has
 from core.upstream.refusals import refusals
+from core.upstream.version import vllm_version
 
 
 def validate_chat(body: Any, place: str = BODY) -> Any:
@@ -68,6 +71,34 @@ def tokenize_types() -> tuple[type[BaseModel], ...]:
     from vllm.entrypoints.serve.tokenize.protocol import TokenizeChatRequest, TokenizeCompletionRequest
 
     return TokenizeCompletionRequest, TokenizeChatRequest
+
+
+def chat_params(request: Any, template: str | None, content_format: str, effort_map: Mapping[str, str]) -> Any:
+    """vLLM's ``ChatParams`` of a request; ``effort_map`` says what the template calls the efforts of a chat."""
+    if not effort_map or not issubclass(type(request), chat_type()):
+        return request.build_chat_params(template, content_format)
+    return request.build_chat_params(template, content_format, reasoning_effort_map=dict(effort_map))
+
+
+def check_effort_map(effort_map: Mapping[str, Any]) -> None:
+    """Refuse what is no map of reasoning efforts.
+
+    Raises:
+        ConfigurationError: an effort is none of vLLM's, its name for the template is no text, or this version of
+            vLLM has no such map.
+    """
+    if not effort_map:
+        return
+    if not has(vllm_version(), "build_chat_params.reasoning_effort_map"):
+        raise ConfigurationError(f"reasoning_effort_map: vLLM {vllm_version()} has none")
+    from vllm.renderers.params import ReasoningEffort  # late: see above
+
+    efforts = get_args(ReasoningEffort)
+    for effort, name in effort_map.items():
+        if effort not in efforts or not isinstance(name, str):
+            raise ConfigurationError(
+                f"reasoning_effort_map must hold a text for any of {', '.join(efforts)}, not {effort!r}: {name!r}"
+            )
 
 
 @cache

@@ -13,21 +13,33 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from core.bundle.contents import bundle_contents, write_folder
-from core.bundle.folder import FolderFiles
+from core.bundle.folder import FolderFiles, ModelFiles
+from core.bundle.other_tokenizer import OtherTokenizer
+from core.upstream.version import is_installed
 
 _S3 = "s3://"
 _SLOW = 1.0  # seconds after which a step is worth a line
 
 
-def write_bundle(source: Path, dest: str, mode: str = "auto") -> int:
+def write_bundle(source: Path, dest: str, mode: str = "auto", tokenizer: Path | None = None) -> int:
     """Write the bundle of ``source`` to ``dest``, a folder or ``s3://bucket/prefix``, and say what is in it.
 
-    ``mode`` is the tokenizer's (``core.tokenizer.MODES``).
+    ``mode`` is the tokenizer's (``core.tokenizer.MODES``), which is read from another folder where
+    ``tokenizer`` names one.
 
     Raises:
         ConfigurationError: the source cannot be served, or the destination is in use.
     """
-    contents = bundle_contents(FolderFiles(source), mode, _step)
+    files: ModelFiles = FolderFiles(source)
+    if tokenizer is not None:
+        files = OtherTokenizer(files, FolderFiles(tokenizer))
+    if is_installed():
+        from core.render.template_check import check_folder  # late: it imports vLLM, which may be absent
+
+        warning = check_folder(files, mode)
+        if warning is not None:
+            print(f"derender: {warning}", file=sys.stderr)
+    contents = bundle_contents(files, mode, _step)
     if dest.startswith(_S3):
         _write_to_s3(contents, dest)
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from core.options import PASSABLE
 from handlers.settings import CHOICES, PREFIX
 from handlers.slices import VARIABLE, choose
 
+_UNDERSCORES = re.compile(r"^--[a-zA-Z0-9_-]+")
 _FLAGS = (
     "enable-auto-tool-choice",
     "trust-request-chat-template",
@@ -26,15 +28,19 @@ _FLAGS = (
     "require-engine-version",
 )
 _VALUES = {
+    "tokenizer": "another folder, bundle or s3:// address that the tokenizer and its chat template are read from",
     "tool-call-parser": "vLLM's tool parser (hermes, llama3_json, ...)",
     "reasoning-parser": "vLLM's reasoning parser (qwen3, deepseek_r1, ...)",
     "chat-template": "a Jinja file, or the template itself; default: the model's own",
     "chat-template-content-format": "auto, string or openai",
     "default-chat-template-kwargs": "JSON object: template arguments where a request gives none",
+    "reasoning-effort-map": "JSON object: what the chat template calls a reasoning effort",
+    "override-generation-config": "JSON object: sampling defaults that win over the model's",
     "max-model-len": "context length in tokens; default: the model's",
     "max-logprobs": "most candidates per position (-1: any number)",
     "vllm-version": "whose parsers: the engine's version of vLLM; default: the newest that there is a slice of",
     "generation-config": "auto: the model's sampling defaults; vllm: none; or a folder",
+    "root-path": "what a gateway puts before the paths, and leaves there",
     "max-body-bytes": "largest request body, decompressed",
     "encode-cache-bytes": "bytes of encoded text that are kept, so as not to be encoded again (0: none)",
     "parser-budget": "seconds of CPU time that the parsers of one derender call may take (0: any)",
@@ -55,6 +61,10 @@ _VALUES = {
 }
 
 _WORDS = {
+    "prompts": "whether render keeps what vLLM loses of a request; default: vllm at render, repaired in the relay",
+    "chunk-form": "how derender writes: as vLLM, or as OpenAI, without nulls in deltas and with cached tokens",
+    "tool-strict-level": "the least that tool calls are constrained to; default: the tool parser's own",
+    "parser-family": "whether a parser and a chat template of different model families stop the start",
     "stream-state": "what carries a parser from chunk to chunk",
     "state-signature": "whether unsigned states are refused",
     "request-log": "which requests get a line in the log",
@@ -70,7 +80,7 @@ _WORDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0, or 1 with one line on standard error."""
-    arguments = _parser().parse_args(argv)
+    arguments = _parser().parse_args(_with_dashes(sys.argv[1:] if argv is None else argv))
     try:
         status: int = arguments.run(arguments)
         return status
@@ -81,11 +91,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _with_dashes(argv: Sequence[str]) -> list[str]:
+    """The arguments with dashes in the names of flags, which vLLM takes with underscores, too."""
+    return [_UNDERSCORES.sub(lambda flag: flag[0].replace("_", "-"), argument) for argument in argv]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="derender", description="render and derender for token-in/token-out engines")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    serve = commands.add_parser("serve", help="the service on uvicorn")
+    # No abbreviations, as in vLLM: the flag that one stands for may be another tomorrow.
+    serve = commands.add_parser("serve", help="the service on uvicorn", allow_abbrev=False)
     serve.add_argument("model", metavar="MODEL_DIR", help="a model folder, a bundle, or a bundle's s3://bucket/prefix")
     serve.add_argument("--host", default="127.0.0.1")
     serve.add_argument("--port", type=int, default=8000)
@@ -96,7 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     for name, text in _VALUES.items():
         serve.add_argument(f"--{name}", help=text, metavar="VALUE")
     for name, text in _WORDS.items():
-        serve.add_argument(f"--{name}", choices=CHOICES[name.replace("-", "_")], help=text)
+        choices = [choice for choice in CHOICES[name.replace("-", "_")] if choice is not None]
+        serve.add_argument(f"--{name}", choices=choices, help=text)
     serve.add_argument("--state-key", nargs="+", metavar="KEY", help="keys that sign stream states; the first signs")
     serve.add_argument("--engine-url", nargs="+", metavar="URL", help="token engines: turns the relay on")
     serve.add_argument(
@@ -111,14 +128,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.set_defaults(run=_serve)
 
-    bundle = commands.add_parser("bundle", help="check a Hugging Face model folder and write a model bundle")
+    bundle = commands.add_parser(
+        "bundle", help="check a Hugging Face model folder and write a model bundle", allow_abbrev=False
+    )
     bundle.add_argument("source", metavar="SOURCE", type=Path)
     bundle.add_argument("dest", metavar="DEST", help="a folder, or s3://bucket/prefix")
     bundle.add_argument("--tokenizer-mode", choices=CHOICES["tokenizer_mode"], default="auto", help="as for serve")
+    bundle.add_argument("--tokenizer", metavar="DIR", type=Path, help="as for serve; a folder")
     bundle.add_argument("--vllm-version", metavar="VALUE", help="as for serve")
     bundle.set_defaults(run=_bundle)
 
-    invoke = commands.add_parser("invoke", help="one event through a built Lambda function, under the emulator")
+    invoke = commands.add_parser(
+        "invoke", help="one event through a built Lambda function, under the emulator", allow_abbrev=False
+    )
     invoke.add_argument("function", metavar="FUNCTION", help="render, derender or relay")
     invoke.add_argument("event", metavar="EVENT.json", type=Path)
     invoke.add_argument("--model", metavar="DIR", type=Path, help="a model folder to package with the function")
@@ -146,7 +168,7 @@ def _bundle(arguments: argparse.Namespace) -> int:
     choose(arguments.vllm_version or os.environ.get(VARIABLE) or None)
     from handlers.commands.bundle import write_bundle  # late: `serve --help` does without the tokenizer's package
 
-    return write_bundle(arguments.source, arguments.dest, arguments.tokenizer_mode)
+    return write_bundle(arguments.source, arguments.dest, arguments.tokenizer_mode, arguments.tokenizer)
 
 
 def _invoke(arguments: argparse.Namespace) -> int:

@@ -190,6 +190,10 @@ def _older_slices(root: Path) -> dict[str, Path]:
 
 
 def _model_files(folder: Path) -> dict[str, bytes]:
-    from core.bundle.contents import bundle_contents  # loads the tokenizer: only a package with a model pays
+    # Late: the first loads the tokenizer, the second imports vLLM, and only a package with a model pays for them.
+    from core.bundle.contents import bundle_contents
+    from core.render.template_check import check_folder
 
-    return bundle_contents(FolderFiles(folder))
+    files = FolderFiles(folder)
+    check_folder(files, "auto")
+    return bundle_contents(files)

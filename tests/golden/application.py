@@ -29,6 +29,7 @@ def make_app(server: Server, models_dir: Path, mode: Mode = "checkpoint") -> Asg
         model=str(models_dir / server["model"]),
         served_model_name=[server["model"]],
         stream_state=mode,
+        parser_family="any",  # vLLM serves every pair, and was recorded with some odd ones
         environ=dict(server.get("env", {})),
         **options,
     )

@@ -30,6 +30,15 @@ ENVIRON = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1", "SAM_CLI_TELEMETRY":
 NOT_OF_THE_TEMPLATE = {
     "environ",
     "max_response_bytes",
+    # What the bundle has settled, and what the template has no room for: set the variable in a copy.
+    "tokenizer",
+    "tool_strict_level",
+    "reasoning_effort_map",
+    "override_generation_config",
+    "parser_family",
+    "prompts",
+    "chunk_form",
+    "root_path",
     "encode_cache_bytes",
     "continue_turns",
     "turn_cache",

@@ -19,6 +19,7 @@ from core.model import Model
 from core.render.chat import render_chat
 from core.render.completions import render_completion
 from core.render.tokenize import tokenize
+from tests.golden.deviations import is_written_limit
 from tests.golden.difference import differences
 from tests.golden.normal_form import IdNames
 from tests.render.conftest import FolderOf, chat, prompt_text
@@ -57,7 +58,8 @@ def test_answers_as_recorded(folder_of: FolderOf, key: tuple[str, str, str], cas
         except RequestError as refused:
             status, body = refused.status, refused.body()
         answer = IdNames().normalise(json.loads(json.dumps({"status": status, "body": body})))
-        assert not differences(case["response"], answer), case["request"]
+        found = [one for one in differences(case["response"], answer) if not is_written_limit(one)]
+        assert not found, case["request"]
 
 
 def test_the_template_in_the_folder_is_not_used(folder_of: FolderOf) -> None:

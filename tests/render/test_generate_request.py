@@ -26,8 +26,10 @@ def assert_as_vllm_writes_it(ours: dict[str, Any]) -> None:
     wire = orjson.loads(orjson.dumps(ours))
     theirs = GenerateRequest.model_validate(wire)
     assert list(wire) == list(GenerateRequest.model_fields)
-    # The parameters that vLLM fills in while it reads are the ones that it leaves out when it writes.
-    assert orjson.loads(orjson.dumps(theirs.model_dump(), option=orjson.OPT_NON_STR_KEYS)) == wire
+    # The parameters that vLLM fills in while it reads are the ones that it leaves out when it writes; but for the limit.
+    written = orjson.loads(orjson.dumps(theirs.model_dump(), option=orjson.OPT_NON_STR_KEYS))
+    assert written["sampling_params"].pop("max_tokens", 16) == wire["sampling_params"].pop("max_tokens")
+    assert written == wire
 
 
 # A named tool needs a parser.

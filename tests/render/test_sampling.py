@@ -72,9 +72,10 @@ def test_max_tokens(model_of: ModelOf, fields: dict[str, Any], expected: int) ->
 
 
 def test_completions_have_openais_default(model_of: ModelOf) -> None:
-    # 16 is also vLLM's own default, and what equals a default is not written.
+    # 16 is also vLLM's own default, and what equals a default is not written; but engines take its absence for more.
     (rendered,) = render_completion(model_of("qwen3"), {"prompt": "x", "max_tokens": None})
-    assert "max_tokens" not in rendered["sampling_params"]
+    assert rendered["sampling_params"]["max_tokens"] == 16
+    assert render_chat(model_of("qwen3"), chat("", max_tokens=16))["sampling_params"]["max_tokens"] == 16
 
 
 def test_nothing_left_for_the_output(model_of: ModelOf) -> None:

@@ -9,8 +9,9 @@ from core.choice.output import ChoiceOutput, Report, report_findings, unreported
 from core.derender.chat import chat_response, read_chat
 from core.errors import RequestError
 from core.json import Json
+from core.protocol import openai
 from core.protocol.engine import GenerateResponse, Usage
-from core.relay.chunks import chat_choice, chunk, content_chunk, role_chunk, usage_chunk, with_prompt_details
+from core.relay.chunks import chat_choice, chunk, content_chunk, role_chunk, usage_chunk
 from core.relay.request import RelayRequest
 from core.relay.request import open_chat as open_request
 from core.relay.turns import RelayedTurn
@@ -97,7 +98,7 @@ def answer(
     for text in filter(None, request.echo or ()):
         for choice in written["choices"]:
             choice["message"]["content"] = text + (choice["message"]["content"] or "")
-    written["usage"] = with_prompt_details(written["usage"], reported)
+    written["usage"] = openai.with_prompt_details(written["usage"], [reported])
     if request.turn is None:
         return written
     for choice, output in zip(written["choices"], outputs, strict=True):

@@ -9,8 +9,9 @@ from core.derender.choices import completion_choice
 from core.derender.completions import complete
 from core.errors import RequestError
 from core.json import Json
+from core.protocol import openai
 from core.protocol.engine import GenerateResponse, Usage
-from core.relay.chunks import chunk, usage_chunk, with_prompt_details
+from core.relay.chunks import chunk, usage_chunk
 from core.relay.echo import echo_prompts
 from core.relay.request import RelayRequest
 from core.relay.request import open_completion as open_request
@@ -65,5 +66,5 @@ def answer(
     written = complete(request.model, request.model_name, request.options, responses, counts, prompt_ids)
     if request.echo is not None:
         echo_prompts(request, responses, written["choices"])
-    written["usage"] = with_prompt_details(written["usage"], reported)
+    written["usage"] = openai.with_prompt_details(written["usage"], [reported])
     return written

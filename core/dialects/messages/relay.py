@@ -39,7 +39,7 @@ def open_request(
     turn = begin_turn(model, body, chat, given, turns)
     # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
     rendered, length = render_counted_chat(
-        model, chat.model_copy(), request_id, RELAYED, None if turn is None else turn.continuation
+        model, chat.model_copy(), request_id, RELAYED, None if turn is None else turn.continuation, relayed=True
     )
     # A message always tells its usage, of which the engine knows what was cached.
     rendered["stream_options"] = {"include_usage": True}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.golden.corpus import Case, Json
-from tests.golden.deviations import Check, Deviation, answers_error
+from tests.golden.deviations import LIMIT_WRITTEN, Check, Deviation, answers_error
 from tests.golden.difference import Difference, answer_differences, differences
 
 
@@ -102,4 +102,5 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "vLLM refuses tool calls in /tokenize: it does not read them before it hands them on",
         succeeds,
     ),
+    LIMIT_WRITTEN,
 )

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.stage import ANSWER, CHUNKS, endpoints
+from tests.clients.stage import ANSWER, endpoints
 
 ROOT = Path(__file__).parents[2]
 AGENTS = Path(__file__).parent / "agents"
@@ -32,21 +32,12 @@ LIBRARIES: dict[str, list[str | Path]] = {
     "litellm": [PYTHON, AGENTS / "litellm_stream.py"],
     "ai-sdk": ["node", NODE / "agent.mjs"],
 }
-# What the clients need beside each family's parsers.
-RELAY: dict[str, Any] = {"parser_step": "token"}
-# What a library does not get right with that alone: LlamaIndex reads only the first call of a delta, and pydantic-ai takes
-# the white space between reasoning and a call for the answer. Both are vLLM's own stream; an entry that works is taken off.
-NOT_YET = {
-    "llamaindex": {f"{family}-100" for family in ("hermes", "qwen3_coder", "deepseek", "llama3_json")},
-    "pydantic-ai": {f"hermes-{size}" for size in CHUNKS},
-}
-
 pytestmark = pytest.mark.xdist_group("clients")
 
 
 @pytest.fixture(scope="module")
 def relays(models_dir: Path) -> Iterator[list[dict[str, str]]]:
-    with endpoints(models_dir, **RELAY) as found:
+    with endpoints(models_dir) as found:
         yield found
 
 
@@ -64,7 +55,7 @@ def test_both_calls_with_both_arguments(relays: list[dict[str, str]], library: s
     done = run(LIBRARIES[library], relays)
     assert set(done) == {relay["name"] for relay in relays}
     wrong = {name: what for name, what in done.items() if not _is_right(what)}
-    assert set(wrong) == NOT_YET.get(library, set()), json.dumps(wrong, indent=1)
+    assert not wrong, json.dumps(wrong, indent=1)
 
 
 def _is_right(what: dict[str, Any]) -> bool:

@@ -34,6 +34,8 @@ def service(server: dict[str, Any], models_dir: Path, engine_url: str, scratch: 
         engine_params=PASSABLE,
         engine_url=(engine_url,),
         answers="vllm",  # the recordings are vLLM's
+        prompts="vllm",
+        parser_family="any",
         **options,
     )
     application = InProcess(server_app(settings))

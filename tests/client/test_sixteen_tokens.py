@@ -12,9 +12,11 @@ import httpx
 import pytest
 
 from tests.client.calling import SyncCaller
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.xdist_group("client")
 
+HTTP = httpx.Client(timeout=PATIENCE)
 LIMITS = (15, 16, 17)
 
 
@@ -25,9 +27,9 @@ def chat(limit: int) -> dict[str, Any]:
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_round_trip_by_hand(service: str, engine: str, limit: int) -> None:
     """As in the README."""
-    request = httpx.post(f"{service}/v1/chat/completions/render", json=chat(limit)).json()
+    request = HTTP.post(f"{service}/v1/chat/completions/render", json=chat(limit)).json()
     assert request["sampling_params"]["max_tokens"] == limit
-    generated = httpx.post(f"{engine}/inference/v1/generate", json=request).json()
+    generated = HTTP.post(f"{engine}/inference/v1/generate", json=request).json()
     (choice,) = generated["choices"]
     assert (len(choice["token_ids"]), choice["finish_reason"]) == (limit, "length")
 
@@ -52,7 +54,7 @@ def test_a_completion_without_a_limit(open_client: type[SyncCaller], service: st
 
 def test_an_engine_that_is_not_told_gives_more(service: str, engine: str) -> None:
     """Why the limit is written: as vLLM's engine, so the scripted one."""
-    request = httpx.post(f"{service}/v1/chat/completions/render", json=chat(16)).json()
+    request = HTTP.post(f"{service}/v1/chat/completions/render", json=chat(16)).json()
     del request["sampling_params"]["max_tokens"]
-    generated = httpx.post(f"{engine}/inference/v1/generate", json=request).json()
+    generated = HTTP.post(f"{engine}/inference/v1/generate", json=request).json()
     assert len(generated["choices"][0]["token_ids"]) > 16

@@ -82,6 +82,8 @@ def relay(server: Json, models_dir: Path, engine_url: str) -> InProcess:
         environ=dict(server.get("env", {})),
         engine_url=(engine_url,),
         answers="vllm",  # the recordings are vLLM's
+        prompts="vllm",
+        parser_family="any",
         **options,
     )
     return InProcess(create_app(settings, relay_router(settings)))

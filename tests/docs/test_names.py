@@ -146,7 +146,8 @@ def check_words(words: list[str], place: str) -> None:
         check_sam(arguments, place)
     elif program.startswith(".venv/bin/"):
         assert (ROOT / program).exists(), f"{place}: {program}"
-        check_options([program], arguments, place)
+        # The options of a program of commands are those of its command.
+        check_options([program, arguments[0]] if name == "canitoolcall" else [program], arguments, place)
     elif name == "docker":
         check_docker(arguments, place)
     else:

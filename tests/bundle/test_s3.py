@@ -270,7 +270,7 @@ def _mounts() -> bool:
 
 
 def _on_small_disk(address: S3Address, folder: Path) -> list[str]:
-    script = 'mount -t tmpfs -o size=500k none "$0" && exec "$@"'
+    script = 'mount -t tmpfs -o size=500k,mode=700 none "$0" && exec "$@"'
     return _lines(
         ["unshare", "--mount", "sh", "-c", script, str(folder), sys.executable, "-c", _FETCH], address, folder
     )

@@ -28,7 +28,7 @@ def on_test_ports(code: str, service: str, engine: str) -> str:
 
 def test_examples_of_the_document(service: str, engine: str) -> None:
     examples = EXAMPLE.findall(DOCUMENT)
-    assert len(examples) == DOCUMENT.count("```python") == 6
+    assert len(examples) == DOCUMENT.count("```python") == 7
     # One after the other, as they are read: later ones use names of earlier ones.
     names: dict[str, Any] = {}
     for code, expected in examples:

@@ -74,8 +74,9 @@ def test_a_block_does_not_grow_with_the_choices(model: Model) -> None:
     engines: Any = Engines()
 
     async def blocks() -> list[bytes]:
-        form = StreamForm(CHAT.named_events, CHAT.errors)
-        return [block async for block in stream_answer(engines, CHAT, request, form, http)]
+        writer = CHAT.relaying().writer(request)
+        form = StreamForm(CHAT.named_events, writer.fail)
+        return [block async for block in stream_answer(engines, writer, request, form, http)]
 
     found = asyncio.run(blocks())
     event = len(found[0].split(b"\n\n")[0]) + 2

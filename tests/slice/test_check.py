@@ -18,7 +18,7 @@ from infra.slice.wheel import write_wheel
 
 TOOLS = "_TOOL_PARSERS_TO_REGISTER = {{{}}}\n"
 CALLS = "vllm.entrypoints.serve.utils.tool_calls_utils"
-RENDERERS = "from vllm.renderers.params import ChatParams, TokenizeParams, merge_kwargs\n"
+RENDERERS = "from vllm.renderers.params import ChatParams, ReasoningEffort, TokenizeParams, map_reasoning_effort, merge_kwargs\n"
 
 
 def wheel(folder: Path, version: str, modules: dict[str, str]) -> WheelArchive:
@@ -78,7 +78,7 @@ def test_the_draft_is_a_file_whose_tables_load(tmp_path: Path) -> None:
     made = names["SPECIFICATION"]
     assert (made.version, made.revision) == ("0.34.0", 1)
     # Nothing in core uses it; what core uses is left to whoever reads this.
-    assert "vllm.renderers:ChatParams,TokenizeParams,merge_kwargs" in made.roots
+    assert "vllm.renderers:ChatParams,TokenizeParams,merge_kwargs,map_reasoning_effort,ReasoningEffort" in made.roots
     assert any(root.startswith(f"{CALLS}:resolve_finish_reason") for root in made.roots)
     assert f"# to decide: {CALLS}:resolve_finish_reason, which core/upstream/parsers.py:" in text
     assert "torch" not in made.third_party

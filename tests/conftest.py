@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+# Before any client's library: typing keeps one object for unions that are equal, and two that list the same literals in
+# another order are. A client's that came first would be named in the words of vLLM's refusals.
+import vllm.entrypoints.anthropic.protocol  # noqa: F401
+
 if TYPE_CHECKING:
     from core.tokenizer import Tokenizer
 

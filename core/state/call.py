@@ -33,6 +33,13 @@ class StreamCall(NamedTuple):
     chunks: Sequence[GenerateChunk]
     packed_context: str | None
 
+    def count_prompt(self) -> int:
+        """How many tokens the prompt has, by whoever tells it: the client, its ids, or the engine's first chunk."""
+        if self.prompt_tokens is not None:
+            return self.prompt_tokens
+        ids = self.prompt_token_ids if self.prompt_token_ids is not None else self.chunks[0].prompt_token_ids
+        return len(ids or ())
+
 
 def open_call(
     model: Model,

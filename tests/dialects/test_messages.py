@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from tests.dialects import deviations, recorded
+from tests.dialects import deviations, judging, recorded
 from tests.dialects.conftest import Services
 from tests.dialects.playing import asked_otherwise, call, choice_failed, chunks_of, usage_of
 from tests.dialects.recorded import Case, Json
@@ -26,14 +26,7 @@ each_server = pytest.mark.parametrize(
 
 
 def judge(case: Case, got: Json) -> str | None:
-    """What is wrong with an answer; None when nothing is."""
-    found = differences(case["response"], got)
-    deviation = next((one for one in deviations.MESSAGES if one.covers(case["id"])), None)
-    if deviation is None:
-        return None if not found else f"{case['id']}: {found[:3]}"
-    if not found:
-        return f"{case['id']} answers as recorded: take it off the list"
-    return None if deviation.check(case["response"], got) else f"{case['id']} is not as its deviation says: {got}"
+    return judging.judge(case, got, differences(case["response"], got), deviations.MESSAGES)
 
 
 @each_server

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.dialects import deviations, recorded
+from tests.dialects import deviations, judging, recorded
 from tests.dialects.conftest import Services
 from tests.dialects.playing import CHUNK_ID, asked_otherwise, call, choice_failed, chunks_of, usage_of
 from tests.dialects.recorded import Case, Json
@@ -29,14 +29,7 @@ sizes = pytest.mark.parametrize("size", [1, 3, 7, 0], ids=lambda size: f"{size o
 
 
 def judge(case: Case, got: Json) -> str | None:
-    """What is wrong with an answer; None when nothing is."""
-    found = answer_differences(case["response"], got)
-    deviation = next((one for one in deviations.RESPONSES if one.covers(case["id"])), None)
-    if deviation is None:
-        return None if not found else f"{case['id']}: {found[:3]}"
-    if not found:
-        return f"{case['id']} answers as recorded: take it off the list"
-    return None if deviation.check(case["response"], got) else f"{case['id']} is not as its deviation says: {got}"
+    return judging.judge(case, got, answer_differences(case["response"], got), deviations.RESPONSES)
 
 
 @each_server

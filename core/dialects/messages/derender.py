@@ -141,20 +141,13 @@ def _require_request(model: Model) -> None:
 def _read_written(call: StreamCall) -> Written:
     state = call.state
     if state is None:
-        return Written(input_tokens=_prompt_tokens(call))
+        return Written(input_tokens=call.count_prompt())
     if state.written is None:
         raise InvalidState("it is not the state of a Messages stream", _STATE)
     try:
         return Written.model_validate(state.written)
     except ValidationError as exc:
         raise InvalidState("written does not add up", _STATE) from exc
-
-
-def _prompt_tokens(call: StreamCall) -> int:
-    if call.prompt_tokens is not None:
-        return call.prompt_tokens
-    ids = call.prompt_token_ids if call.prompt_token_ids is not None else call.chunks[0].prompt_token_ids
-    return len(ids or ())
 
 
 class _EventWriter:

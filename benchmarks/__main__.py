@@ -28,8 +28,8 @@ from benchmarks.harness.tables import write_tables
 
 # In the order of the tables; each module has run() -> rows, and the question that it answers as its first line.
 NAMES = (
-    "cold_start", "memory", "render", "streaming", "one_shot", "profile", "fastokens", "relay", "capacity",
-    "images", "lambda_cold_start", "lambda_warm", "lambda_cost",
+    "start_to_answer", "server_memory", "render_time", "stream_time", "one_shot_time", "time_by_part", "encoder_speed",
+    "relay_overhead", "streams_per_cpu", "picture_time", "function_start", "function_call", "stream_price",
 )  # fmt: skip
 RESULTS = ROOT / "benchmarks" / "results"
 

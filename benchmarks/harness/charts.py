@@ -21,7 +21,7 @@ Rows = list[dict[str, Any]]
 
 def chunk_time(results: Mapping[str, Rows]) -> str:
     """Milliseconds of the last chunk against the length of the stream."""
-    rows = results["streaming"]
+    rows = results["stream_time"]
     lines = []
     for column, colour, who in (("end_ms", OURS, "ours"), ("vllm_end_ms", VLLM, "vLLM")):
         for setup in dict.fromkeys(row["setup"] for row in rows):
@@ -45,7 +45,7 @@ def _line_label(who: str, setup: str) -> str:
 
 def stream_bytes(results: Mapping[str, Rows]) -> str:
     """Megabytes both ways of a whole stream against its length."""
-    rows = [row for row in results["streaming"] if row["setup"] == MAIN]
+    rows = [row for row in results["stream_time"] if row["setup"] == MAIN]
     kinds = (
         ("ours", OURS, "request_kb", "response_kb"),
         ("vLLM", VLLM, "vllm_request_kb", "vllm_response_kb"),
@@ -67,10 +67,11 @@ def stream_bytes(results: Mapping[str, Rows]) -> str:
 
 def cold_start(results: Mapping[str, Rows]) -> str:
     """Seconds from the start of a process to its first answer."""
-    bars = [Bar("bare import fastapi, mangum", results["cold_start"][0]["bare_seconds"], GREY)]
-    bars += [Bar(f"Lambda, {row['setup']}", row["seconds"], OURS) for row in results["cold_start"]]
+    bars = [Bar("bare import fastapi, mangum", results["start_to_answer"][0]["bare_seconds"], GREY)]
+    bars += [Bar(f"Lambda, {row['setup']}", row["seconds"], OURS) for row in results["start_to_answer"]]
     bars += [
-        Bar(_server(row), row["ready_s"] + row["first_render_s"], _colour(row)) for row in results.get("memory", [])
+        Bar(_server(row), row["ready_s"] + row["first_render_s"], _colour(row))
+        for row in results.get("server_memory", [])
     ]
     return bar_chart(
         "From process start to the first answer",
@@ -83,8 +84,8 @@ def cold_start(results: Mapping[str, Rows]) -> str:
 
 def memory(results: Mapping[str, Rows]) -> str:
     """Resident memory: idle, and at its highest after work."""
-    bars = [Bar(f"Lambda, {row['setup']}", row["peak_mb"], OURS) for row in results.get("cold_start", [])]
-    for row in results["memory"]:
+    bars = [Bar(f"Lambda, {row['setup']}", row["peak_mb"], OURS) for row in results.get("start_to_answer", [])]
+    for row in results["server_memory"]:
         peak = row["peak_stream_mb"] or row["peak_render_mb"]
         bars += [Bar(_server(row), row["idle_mb"], PALE), Bar("", peak, _colour(row))]
     return bar_chart(
@@ -103,7 +104,7 @@ def memory(results: Mapping[str, Rows]) -> str:
 
 def render(results: Mapping[str, Rows]) -> str:
     """Milliseconds of one render of 815 tokens."""
-    row = next(row for row in results["render"] if row["chat"] == "815 tokens" and row["texts"] == "fresh")
+    row = next(row for row in results["render_time"] if row["chat"] == "815 tokens" and row["texts"] == "fresh")
     kinds = (
         ("vLLM's Python server", "vllm_ms", VLLM),
         ("ours, HTTP", "ours_ms", OURS),
@@ -130,11 +131,11 @@ def _colour(row: dict[str, Any]) -> str:
 
 # File name, what it is made from, and how.
 ALL: tuple[tuple[str, str, Callable[[Mapping[str, Rows]], str]], ...] = (
-    ("chunk-time", "streaming", chunk_time),
-    ("stream-bytes", "streaming", stream_bytes),
-    ("cold-start", "cold_start", cold_start),
-    ("memory", "memory", memory),
-    ("render", "render", render),
+    ("chunk-time", "stream_time", chunk_time),
+    ("stream-bytes", "stream_time", stream_bytes),
+    ("cold-start", "start_to_answer", cold_start),
+    ("memory", "server_memory", memory),
+    ("render", "render_time", render),
 )
 
 

@@ -31,17 +31,17 @@ def stream(setup: str, tokens: int, ours: float, vllm: float | None) -> dict[str
 
 
 RESULTS: dict[str, list[dict[str, Any]]] = {
-    "streaming": [
+    "stream_time": [
         stream("hermes + qwen3", 64, 1.25, 3.5),
         stream("hermes + qwen3", 4096, 1.5, 290.0),
         stream("llama3_json", 64, 1.125, None),
         stream("llama3_json", 4096, 4.75, None),
     ],
-    "cold_start": [
+    "start_to_answer": [
         {"setup": "plain", "seconds": 0.34, "bare_seconds": 0.28, "ratio": 1.2, "peak_mb": 66.0},
         {"setup": "hermes & qwen3 <x>", "seconds": 0.53, "bare_seconds": 0.28, "ratio": 1.9, "peak_mb": 85.0},
     ],
-    "memory": [
+    "server_memory": [
         {
             "server": "ours", "ready_s": 0.5, "first_render_s": 0.25, "idle_mb": 93.0, "after_render_mb": 200.0,
             "peak_render_mb": 239.0, "after_stream_mb": 200.0, "peak_stream_mb": 240.0,
@@ -51,7 +51,7 @@ RESULTS: dict[str, list[dict[str, Any]]] = {
             "peak_render_mb": 255.0, "after_stream_mb": "", "peak_stream_mb": "",
         },
     ],
-    "render": [
+    "render_time": [
         {"chat": "short", "texts": "fresh", "tokens": 24, "ours_ms": 9.0},
         {
             "chat": "815 tokens", "texts": "fresh", "tokens": 815, "ours_ms": 4.5, "handler_ms": 3.75, "floor_ms": 2.0,
@@ -150,7 +150,7 @@ def test_a_chart_without_points_is_refused() -> None:
 
 def test_only_charts_with_results_are_written(tmp_path: Path) -> None:
     (tmp_path / "memory.svg").write_text("of an earlier run")
-    written = charts.write_charts({"render": RESULTS["render"]}, tmp_path)
+    written = charts.write_charts({"render_time": RESULTS["render_time"]}, tmp_path)
     assert [path.name for path in written] == ["render.svg"]
     assert (tmp_path / "memory.svg").read_text() == "of an earlier run"
     assert {path.name for path in charts.write_charts(RESULTS, tmp_path)} == {
@@ -168,26 +168,26 @@ def test_numbers_as_people_write_them(value: float, text: str) -> None:
 def test_tables_stand_between_their_markers(tmp_path: Path) -> None:
     document = tmp_path / "d.md"
     document.write_text(
-        "before\n<!-- table cold_start -->\nold\n<!-- end -->\nafter <!-- table memory -->\nkept<!-- end -->\n"
+        "before\n<!-- table start_to_answer -->\nold\n<!-- end -->\nafter <!-- table server_memory -->\nkept<!-- end -->\n"
     )
     measured = {
-        "rows": RESULTS["cold_start"],
+        "rows": RESULTS["start_to_answer"],
         "date": "2026-01-02",
         "cpu": "c",
         "cores": 2,
         "python": "3",
         "others": 0.0,
     }
-    assert tables.write_tables({"cold_start": measured}, (document,)) == ["cold_start"]
+    assert tables.write_tables({"start_to_answer": measured}, (document,)) == ["start_to_answer"]
     text = document.read_text()
     assert "| plain | 0.34 | 0.28 | 1.20 | 66.0 |\n" in text
     assert "\nold\n" not in text
-    assert text.startswith("before\n<!-- table cold_start -->\n| setup |")
-    assert text.endswith("<!-- end -->\nafter <!-- table memory -->\nkept<!-- end -->\n")
+    assert text.startswith("before\n<!-- table start_to_answer -->\n| setup |")
+    assert text.endswith("<!-- end -->\nafter <!-- table server_memory -->\nkept<!-- end -->\n")
 
 
 def test_columns_and_cells_without_a_result_are_empty() -> None:
-    text = tables.markdown(tables.STREAMING, RESULTS["streaming"])
+    text = tables.markdown(tables.STREAMING, RESULTS["stream_time"])
     head, rule, *rows = text.splitlines()
     assert "vLLM total" not in head  # measured in no row
     assert rule.count("---") == head.count("|") - 1
@@ -201,7 +201,7 @@ def test_every_marked_table_of_the_documents_is_filled(document: Path) -> None:
     marked = re.findall(r"<!-- table (\w+) -->\n(.*?)<!-- end -->", text, re.DOTALL)
     assert len(marked) == text.count("<!-- table ") > 0
     for name, content in marked:
-        assert name in tables.TABLES
+        assert name.removeprefix("when_") in tables.TABLES
         assert content.strip(), name
 
 

@@ -124,7 +124,7 @@ def _read(address: str, body: dict[str, Any]) -> None:
 def _process(*arguments: str) -> Iterator[tuple[str, int]]:
     """One of the servers; its address and process id."""
     port = free_port()
-    command = [sys.executable, "-m", "benchmarks.relay", str(port), *arguments]
+    command = [sys.executable, "-m", "benchmarks.relay_overhead", str(port), *arguments]
     with running(command, port) as process:
         yield f"http://127.0.0.1:{port}", process.pid
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from benchmarks.lambda_warm import TOKENS, stream_costs
+from benchmarks.function_call import TOKENS, stream_costs
 
 MEMORY_GB = 1769 / 1024
 LAMBDA_GB_SECOND = 0.0000133334  # arm64, first tier

@@ -78,7 +78,7 @@ def _in_process(folder: Path, data: bytes) -> dict[str, Any]:
     """Milliseconds of the decode and of the ways to render, measured by a process of its own."""
     path = ROOT / "build" / "benchmark-picture"
     path.write_bytes(data)
-    command = [sys.executable, "-m", "benchmarks.images", str(folder), str(path)]
+    command = [sys.executable, "-m", "benchmarks.picture_time", str(folder), str(path)]
     answer = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     found: dict[str, Any] = json.loads(answer)
     return found

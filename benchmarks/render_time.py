@@ -129,7 +129,7 @@ def _compare(
 
 @contextmanager
 def _bare() -> Iterator[peers.Peer]:
-    with peers.running("bare", [sys.executable, "-m", "benchmarks.render"]) as peer:
+    with peers.running("bare", [sys.executable, "-m", "benchmarks.render_time"]) as peer:
         yield peer
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks import relay
+from benchmarks import relay_overhead
 from benchmarks.harness.setups import ROOT, model_folder, tool_call_output
 from tests.support.servers import free_port, running
 
@@ -30,11 +30,11 @@ def run() -> list[dict[str, Any]]:
     from tokenizers import Tokenizer
 
     folder = model_folder("qwen3")
-    ids = tool_call_output(Tokenizer.from_file(str(folder / "tokenizer.json")), relay.TOKENS)
+    ids = tool_call_output(Tokenizer.from_file(str(folder / "tokenizer.json")), relay_overhead.TOKENS)
     chat = {"model": "m", "messages": [{"role": "user", "content": "Write."}], "stream": True, "max_tokens": len(ids)}
     long_chat = {"model": "m", "messages": [{"role": "user", "content": WORDS * 50}]}
     port = free_port()
-    with relay._process("engine") as (engine, _):
+    with relay_overhead._process("engine") as (engine, _):
         command = [
             str(ROOT / ".venv" / "bin" / "derender"),
             "serve",
@@ -52,9 +52,9 @@ def run() -> list[dict[str, Any]]:
                 work()
                 best = float("inf")
                 for _ in range(ROUNDS):
-                    used = relay._cpu_seconds(process.pid)
+                    used = relay_overhead._cpu_seconds(process.pid)
                     work()
-                    best = min(best, relay._cpu_seconds(process.pid) - used)
+                    best = min(best, relay_overhead._cpu_seconds(process.pid) - used)
                 return best / units * 1e3
 
             def stream(tokens: int) -> None:
@@ -75,7 +75,7 @@ def run() -> list[dict[str, Any]]:
                     client.post("/v1/chat/completions/render", json=long_chat).raise_for_status()
 
             def relayed() -> None:
-                relay._read_many(f"{url}/v1/chat/completions", chat, STREAMS)
+                relay_overhead._read_many(f"{url}/v1/chat/completions", chat, STREAMS)
 
             return [
                 _row("a relayed token", cpu(relayed, len(ids) * STREAMS), TOKENS_PER_SECOND),

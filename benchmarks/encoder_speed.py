@@ -5,7 +5,7 @@ installed into an environment of its own under ``build/``, where both packages
 run in one process (``benchmarks.harness.fastokens_child``). Without a package index
 the benchmark has no rows.
 
-python -m benchmarks.fastokens STRINGS_OF_EACH_KIND  # equality over a larger corpus, and the strings that differ
+python -m benchmarks.encoder_speed STRINGS_OF_EACH_KIND  # equality over a larger corpus, and the strings that differ
 """
 
 from __future__ import annotations

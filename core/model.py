@@ -31,7 +31,7 @@ ImagesOf = Callable[[ModelFiles, ModelConfig, Tokenizer], "ImageReader | None"]
 _DEFAULT_MODEL_LEN = 2048
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """A loaded model. Never changed once built; safe to share between requests and threads."""
 

@@ -14,7 +14,7 @@ SHORT_BYTES = 32 * 1024
 PASSABLE = ("kv_transfer_params", "ec_transfer_params", "priority", "cache_salt", "vllm_xargs")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelOptions:
     """How a model is served: the flags of ``vllm launch render`` that change answers.
 

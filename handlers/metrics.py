@@ -29,7 +29,7 @@ _DIRECTIVE = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Work:
     """What one request came down to.
 

@@ -27,7 +27,7 @@ Endpoint = Callable[[Model, bytes, Request], Awaitable[Response]]
 """Answers the raw body of a request; raises a ``RequestError`` for what it refuses."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Steps:
     """An endpoint in two steps: ``open`` computes and waits for nothing, ``respond`` waits for others and the client.
 
@@ -39,7 +39,7 @@ class Steps:
     stays: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Route:
     """A route: of a POST unless ``method`` says something else, and whose body is read unless it has none.
 
@@ -80,7 +80,7 @@ class Elsewhere(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Router:
     """The routes of one function.
 

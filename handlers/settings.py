@@ -65,7 +65,7 @@ DEFAULT_MAX_BYTES_IN_FLIGHT = 4 * DEFAULT_MAX_BODY_BYTES
 DEFAULT_DRAIN_TIMEOUT = 20.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Settings:
     """One deployment. Flags of ``vllm launch render`` keep their names and meaning.
 

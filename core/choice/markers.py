@@ -8,6 +8,7 @@ Only what prose and code do not contain by themselves is listed.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 # No marker is longer, so this much of a text's end has to be kept to find one that comes in pieces.
 LONGEST = 48
@@ -30,23 +31,28 @@ _MARKERS = (
     r"◁/?think▷",
     r"\]<\]minimax\[>\[",
 )
-MARKUP = re.compile("|".join(_MARKERS))
-# What begins calls, of those whose calls are objects with a name in them.
-CALLS_BEGIN = re.compile(
+MARKUP = "|".join(_MARKERS)
+# The pattern of what begins calls, of those whose calls are objects with a name in them.
+CALLS_BEGIN = (
     r"<tool_calls?>|<\|tool_calls?\|?>|<\|python_tag\|>|\[TOOL_CALLS\]|<｜tool▁calls▁begin｜>|<\|tool_calls_section_begin\|>"
     r"|<(?:dots_function_call|longcat_tool_call|start_function_call)>|<\|action_start\|>"
 )
 
-
 # Where markup may begin: all else of a text is passed over at once.
 _BEGINS = re.compile(r"[<\[\]◁]")
+
+
+@cache
+def _markup() -> re.Pattern[str]:
+    """Compiled when something may be markup: most cold starts end without."""
+    return re.compile(MARKUP)
 
 
 def has_markup(text: str) -> bool:
     """Whether a model's markup stands in a text."""
     found = _BEGINS.search(text)
     while found is not None:
-        if MARKUP.match(text, found.start()):
+        if _markup().match(text, found.start()):
             return True
         found = _BEGINS.search(text, found.end())
     return False
@@ -54,4 +60,4 @@ def has_markup(text: str) -> bool:
 
 def without_markup(text: str) -> str:
     """A text without what is recognized as markup."""
-    return MARKUP.sub("", text) if has_markup(text) else text
+    return _markup().sub("", text) if has_markup(text) else text

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from core.choice.audit import SPLIT, Audit, Expected, GatheredAudit, audit_message, expected_of
 from core.choice.output import ChoiceOutput, ToolCall
 from core.choice.reader import OutputReader
-from core.choice.repair import Repair, asked_of
 from core.errors import BadRequest, RequestError
 from core.json import JsonValue
 from core.parsing.budget import ParserBudget
@@ -20,6 +19,9 @@ from core.protocol.engine import Choice, StreamChoice
 from core.text.detokenizer import Window
 from core.text.logprobs import advance_context
 from core.upstream.parsers import resolve_finish_reason
+
+if TYPE_CHECKING:
+    from core.choice.repair import Repair
 
 
 @dataclass
@@ -196,6 +198,9 @@ def begin_repair(live: LiveStream, chat_request: Any, saved: JsonValue = None) -
     Raises:
         ValueError: ``saved`` is nothing that was saved.
     """
+    # Late: a deployment that answers as vLLM does starts without the repaired reading.
+    from core.choice.repair import Repair, asked_of
+
     repair = Repair(asked_of(chat_request, keeps_calls=live.processor.keep_tool_calls), saved)
     live.broken = repair.broken
     return repair

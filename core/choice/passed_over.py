@@ -16,7 +16,7 @@ _WORD = re.compile(r"\w")
 _CLOSING = re.compile(r"^[\w:/|]{1,40}>|</[^<>\n]{1,60}>")
 # What ends something else, before a text.
 _CLOSINGS = re.compile(r"(?:\s*(?:</[^<>\n]{1,60}>|<\|(?:end|im_end)\|>))+\s*")
-_ENDINGS = re.compile(rf"(?:\s*(?:</[^<>\n]{{1,60}}>|{MARKUP.pattern}))+")
+_ENDINGS = re.compile(rf"(?:\s*(?:</[^<>\n]{{1,60}}>|{MARKUP}))+")
 
 _THOUGHT = re.compile(
     r"(?:\s*(?:<think>|◁think▷|\[THINK\]))?(?P<thought>.*?)(?:</think>|◁/think▷|\[/THINK\])(?:\s*<answer>)?", re.DOTALL

@@ -16,6 +16,7 @@ A call that was cut is no call. Its text is shown where nothing else would be.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ from core.choice.passed_over import is_rest, is_text, split_thought, without_end
 from core.choice.written_call import Call, Tools, as_text, begins_arguments, named_call, offered, read_calls, settled
 from core.choice.written_object import ObjectEnd, read_object
 from core.json import JsonValue
+
+_CALLS_BEGIN = re.compile(CALLS_BEGIN)
 
 
 class Asked(NamedTuple):
@@ -158,7 +161,7 @@ class Repair:
         if not text.strip():
             self._space += text
             return
-        if self._asked.calls and (self._kept or self._asked.forced is not None or CALLS_BEGIN.search(text)):
+        if self._asked.calls and (self._kept or self._asked.forced is not None or _CALLS_BEGIN.search(text)):
             # The parser lets calls through as text: whether they can be read is known at the end.
             text = self._keep(text)
             if not text:
@@ -169,7 +172,7 @@ class Repair:
 
     def _keep(self, text: str) -> str:
         """Keep a text from where calls begin in it; what comes before that."""
-        begins = None if self._kept or self._asked.forced is not None else CALLS_BEGIN.search(text)
+        begins = None if self._kept or self._asked.forced is not None else _CALLS_BEGIN.search(text)
         place = 0 if begins is None else begins.start()
         if place == 0:
             self._kept.append(self._space)

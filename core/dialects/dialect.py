@@ -127,7 +127,7 @@ class Relaying(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dialect:
     """One dialect.
 

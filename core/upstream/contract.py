@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Use:
     """A definition of vLLM, ``module:name`` or ``module:name.attribute``, and how it is used.
 

@@ -14,14 +14,14 @@ from core.bundle.model_config import ModelConfig
 _MEDIA_KEYS = ("vision_config", "audio_config")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class HfConfig:
     """The part of ``config.json`` that chooses a fallback chat template and the form of tool-call ids."""
 
     model_type: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class MediaView:
     """What a deployment reads besides text: images. ``others`` are the modalities that its model takes beyond them.
 
@@ -33,7 +33,7 @@ class MediaView:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelView:
     """A model as vLLM's parsers and rendering code see it.
 

@@ -35,7 +35,7 @@ class Special(NamedTuple):
     load: Callable[[Any, JsonValue, Any], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reads:
     """What a reasoning or tool parser reads of the text and ids of its phase that came before.
 
@@ -58,7 +58,7 @@ CarriedRule = Callable[[Changes, Any, Any, Callable[[Any], Reads | None]], None]
 of more."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Part:
     """What one class adds to the state of its objects, and what of it need not be carried.
 
@@ -120,7 +120,7 @@ Parts = Mapping[str, Part]
 """The qualified name of a class -> what is known of it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """Everything known of the parsers of one version of vLLM.
 

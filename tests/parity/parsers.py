@@ -23,8 +23,15 @@ _UNUSABLE = frozenset({"ValueError", "RuntimeError", "KeyError"})
 NEVER_COMPOSED = frozenset({"beam", "hf", "cohere_command3", "cohere_command4"})
 """Parsers that want a response template in the tokenizer's configuration, or a package of Cohere's."""
 
-OWN_FAULTS = {("responses", "hy_v4"): "AttributeError: 'FunctionTool' object has no attribute 'function'"}
-"""vLLM's own errors of code, by part and parser: hy_v4 reads the tools of a Responses request as those of a chat."""
+OWN_FAULTS = {
+    ("responses", "hy_v4"): "AttributeError: 'FunctionTool' object has no attribute 'function'",
+    ("parse", "mistral"): "TypeError: string indices must be integers, not 'str'",
+}
+"""vLLM's own errors of code, by part and parser.
+
+hy_v4 reads the tools of a Responses request as those of a chat. mistral of 0.31.0, where a call is required or named,
+reads an output that is one object as a list of calls.
+"""
 
 Results = dict[str, Any]
 

@@ -6,6 +6,7 @@ would reach the client as the gateway's own 502, which says nothing.
 
 from __future__ import annotations
 
+import binascii
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -68,6 +69,8 @@ def _bounded(adapter: Mangum, settings: Settings) -> Handler:
     def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
         try:
             answer = adapter(event, context)
+        except binascii.Error:
+            return _error(400, "Bad Request", "the event's body says that it is base64, and is none", event)
         except Exception as exc:
             # The application answers whatever goes wrong in it: this is an event that no gateway sends.
             write_line("ERROR", "not an event of API Gateway", exception=type(exc).__name__)
@@ -99,7 +102,8 @@ def _size(answer: Mapping[str, Any], limit: int) -> int:
 def _error(status: int, kind: str, message: str, event: Any) -> dict[str, Any]:
     body = {"error": {"message": message, "type": kind, "param": None, "code": status}}
     # A load balancer that sends lists of headers drops an answer's other form of them.
-    lists = isinstance(event, dict) and "elb" in (event.get("requestContext") or {}) and "multiValueHeaders" in event
+    context = event.get("requestContext") if isinstance(event, dict) else None
+    lists = isinstance(context, dict) and "elb" in context and "multiValueHeaders" in event
     headers = {"multiValueHeaders": {"content-type": ["application/json"]}} if lists else None
     return {
         "statusCode": status,

@@ -222,7 +222,8 @@ def read_repaired(
         BadRequest: the parser cannot make sense of it, or it holds ids that no tokenizer can hold.
     """
     text, stop_reason = reader.whole_text(choice, window)
-    prompt = None if prompt_token_ids is None else list(prompt_token_ids)
+    # A stream's parser that is told of no prompt, not even an empty one, waits for it and finds no calls.
+    prompt = list(prompt_token_ids or ())
     live = start_stream(parser, chat_request, prompt, reader.decode, budget, repaired=True)
     audit = None if expected is None else GatheredAudit(expected)
     stream = ParsedStream(reader, live, prompt, audit=audit, repair=begin_repair(live, chat_request))

@@ -17,6 +17,10 @@ _CLOSING = re.compile(r"^[\w:/|]{1,40}>|</[^<>\n]{1,60}>")
 # What ends something else, before a text.
 _CLOSINGS = re.compile(r"(?:\s*(?:</[^<>\n]{1,60}>|<\|(?:end|im_end)\|>))+\s*")
 _ENDINGS = re.compile(rf"(?:\s*(?:</[^<>\n]{{1,60}}>|{MARKUP}))+")
+# The header of a harmony message that is for the user.
+_MESSAGE = re.compile(
+    r"\s*(?:<\|start\|>(?!.{0,60}to=)[^<>\n]{0,60})?(?:<\|channel\|>(?!.{0,60}to=)[^<>\n]{0,60})?<\|message\|>"
+)
 
 _THOUGHT = re.compile(
     r"(?:\s*(?:<think>|◁think▷|\[THINK\]))?(?P<thought>.*?)(?:</think>|◁/think▷|\[/THINK\])(?:\s*<answer>)?", re.DOTALL
@@ -41,6 +45,8 @@ def is_rest(text: str) -> bool:
 
 
 def without_endings(text: str, *, markup: bool) -> str:
-    """A text without the tags before it that close something else; with ``markup`` without any markup before it."""
+    """A text without what stands before it: tags that close something else, with ``markup`` any, a message's header."""
     ending = (_ENDINGS if markup else _CLOSINGS).match(text)
-    return text if ending is None else text[ending.end() :]
+    place = 0 if ending is None else ending.end()
+    header = _MESSAGE.match(text, place)
+    return text[place if header is None else header.end() :]

@@ -183,6 +183,7 @@ def test_the_relays_server_listens_where_the_adapter_looks(template: dict[str, A
     script = (ROOT / "infra" / "package" / "run.sh").read_text()
     assert '"${AWS_LWA_PORT:-' in script
     assert variables["AWS_LWA_INVOKE_MODE"] == "response_stream"
+    assert variables["AWS_LWA_READINESS_CHECK_PROTOCOL"] == "tcp"  # no path has to answer
     assert variables["AWS_LAMBDA_EXEC_WRAPPER"] == "/opt/bootstrap"
 
 

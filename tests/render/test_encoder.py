@@ -83,3 +83,29 @@ def test_code_that_is_not_here_is_not_replaced_by_a_template(folder_of: FolderOf
         with pytest.raises(BadRequest, match=f"chats of a {architecture} model cannot be rendered by this server"):
             render(model, chat())
     assert render_completion(model, {"prompt": "Hi"})[0]["token_ids"]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "refused"), [("DeepseekV4ForCausalLM", None), ("DeepseekV41ForCausalLM", "medium")]
+)
+def test_old_thoughts_and_efforts(folder_of: FolderOf, architecture: str, refused: str | None) -> None:
+    """Public report i37: without tools an old thought is left out, and each level is a prompt of its own."""
+    model = model_with(folder_of, architecture)
+    body = chat("q")
+    body["messages"] += [
+        {"role": "assistant", "content": "a1", "reasoning_content": "OLD-THOUGHT"},
+        {"role": "user", "content": "q2"},
+    ]
+    text = prompt_text(model, render_chat(model, body))
+    assert "OLD-THOUGHT" not in text
+    assert "</think>a1" in text
+    levels = [
+        prompt_text(model, render_chat(model, {**body, "reasoning_effort": one})) for one in ("low", "high", "max")
+    ]
+    assert len(set(levels)) == 3
+    if refused is not None:
+        asked = {**body, "reasoning_effort": refused}
+        with pytest.raises(BadRequest, match="reasoning_effort must be low, high, xhigh, max"):
+            render_chat(model, asked)
+        mapped = model_with(folder_of, architecture, "mapped", reasoning_effort_map={refused: "low"})
+        assert prompt_text(mapped, render_chat(mapped, asked)) == levels[0]

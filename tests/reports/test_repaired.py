@@ -18,6 +18,7 @@ CITY_CALL = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n`
 KIMI = "<|tool_calls_section_begin|><|tool_call_begin|>{}<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"
 WEATHER_AND_FILES = [tool(), tool("list_files", path={"type": "string"})]
 TODO = tool("todowrite", todos={"type": "array", "items": {"type": "object"}})
+LOCATED = tool(location={"type": "string"}, ids={"type": "array"})
 WRITE = tool("write", id={"type": "integer"})
 
 
@@ -158,6 +159,33 @@ CASES = {
         calls=[("todowrite", {"todos": [{"content": "a"}]})],
         finish=CALLED,
     ),
+    "i21": Case(
+        ("llama3", "llama4_pythonic"),
+        '[get_weather(location="Dublin", ids=[1, 2])',
+        auto(LOCATED),
+        calls=[("get_weather", {"location": "Dublin", "ids": [1, 2]})],
+        finish=CALLED,
+    ),
+    "i52": Case(
+        ("qwen3", "", "qwen3"),
+        "<think>\na\n</think>\n\nfirst\n<think>\nb\n</think>\n\nsecond",
+        user(),
+        reasoning="\na\n",
+        content="\n\nfirst\n<think>\nb\n</think>\n\nsecond",
+    ),
+    "c21": Case(
+        ("gpt-oss", "openai", "openai_gptoss"),
+        "<|channel|>commentary?commentary?<|message|>hi<|return|>",
+        user(),
+        content="hi",
+    ),
+    "c21 behind reasoning": Case(
+        ("gpt-oss", "openai", "openai_gptoss"),
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|message|>The answer.<|return|>",
+        user(),
+        reasoning="hm",
+        content="The answer.",
+    ),
     **{
         f"fault 4, none: {tools}": Case(
             ("families", tools),
@@ -213,6 +241,13 @@ SQL = (
 GREP = tool("grep", n={"type": "integer"}, opts={"type": "object"}, u={"type": ["string", "null"]})
 # These vLLM answers rightly, too.
 RIGHT = {
+    "i21": Case(
+        ("llama3", "llama4_pythonic"),
+        '[get_weather(location="Dublin", ids=[[1, 2], [3]])]',
+        auto(LOCATED),
+        calls=[("get_weather", {"location": "Dublin", "ids": [[1, 2], [3]]})],
+        finish=CALLED,
+    ),
     "i10": Case(
         ("families", "gemma4"),
         '<|tool_call>call:todowrite{todos:[{content:<|"|>Say "hi"\n<|"|>,status:<|"|>in_progress<|"|>}]}<tool_call|>',
@@ -286,6 +321,9 @@ def test_the_right_answer_in_every_chunking(services: Services, case: Case) -> N
     whole = service.one(case.text, case.request, finish=case.engine, response=response)
     expected = (case.content, case.reasoning, list(case.calls), case.finish)
     assert (whole.content, whole.reasoning, whole.arguments(), whole.finish) == expected
+    if not case.prompt:  # an engine tells of no prompt unless it is asked
+        bare = service.one(case.text, case.request, finish=case.engine)
+        assert (bare.content, bare.reasoning, bare.arguments(), bare.finish) == expected
     for size in SIZES:
         stream = service.stream(case.text, case.request, size=size, finish=case.engine, prompt=case.prompt)
         assert (stream.content, stream.reasoning, stream.calls, stream.finish) == (
@@ -294,6 +332,48 @@ def test_the_right_answer_in_every_chunking(services: Services, case: Case) -> N
             whole.calls,
             whole.finish,
         ), size
+
+
+# What the audit says of vLLM's own answers to these outputs, over all ways; nothing where they are right, or
+# where what is wrong does not show in the answer itself.
+AUDITED: dict[str, set[str]] = {
+    "c01": {"markup", "arguments"},
+    "c03": {"markup"},
+    "c04 a": {"vanished"},
+    "c04 b": {"vanished"},
+    "c04 c": {"vanished"},
+    "c04 d": {"vanished"},
+    "c11 an object": {"vanished"},
+    "c11 an unknown tool": {"vanished", "arguments", "unknown_tool"},
+    "c14": {"vanished", "arguments", "unknown_tool"},
+    "c15": {"held"},
+    "c21": {"vanished"},
+    "c21 behind reasoning": {"held"},
+    "c25": {"markup", "arguments"},
+    "i06": {"vanished"},
+    "i07": {"held"},
+    **{name: {"held"} for name in CASES if name.startswith("i16")},
+    "i20": {"vanished"},
+    "i26": {"vanished", "arguments"},
+    "i52": {"markup"},
+    "fault 4, none: kimi_k2": {"held"},
+    "fault 6, arguments first": {"arguments"},
+    "fault 6, no arguments": {"markup", "arguments"},
+    "fault 6, another quote": {"vanished", "markup"},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_the_audit_says_of_vllms_answers(services: Services, name: str) -> None:
+    case = CASES[name]
+    service = services.get(*case.setup, answers="vllm", audit="response")
+    response = {"prompt_token_ids": service.ids(case.prompt)}
+    given = [service.one(case.text, case.request, finish=case.engine, response=response)]
+    given += [
+        service.stream(case.text, case.request, size=size, finish=case.engine, prompt=case.prompt) for size in SIZES
+    ]
+    found = {kind for answer in given for kind in answer.raw[-1]["choices"][0]["audit"]}
+    assert found == AUDITED.get(name, set())
 
 
 @pytest.mark.parametrize("answers", ["vllm", "repaired"])

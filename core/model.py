@@ -65,6 +65,20 @@ class Model:
         )
 
     @cached_property
+    def _text_configs(self) -> dict[str, str]:
+        parts = {
+            "state": STATE_VERSION,
+            "tokenizer": self.files.digest(self.tokenizer.source_file),
+            "mode": type(self.tokenizer).__name__,
+            "eos": sorted(self.eos.every),
+        }
+        return {endpoint: fingerprint({**parts, "endpoint": endpoint}) for endpoint in ("chat", "completions")}
+
+    def text_config(self, endpoint: str) -> str:
+        """The fingerprint of what shapes a stream that goes through no parser, at "chat" or at "completions"."""
+        return self._text_configs[endpoint]
+
+    @cached_property
     def turn_signer(self) -> StateSigner | None:
         """Signs what callers carry from turn to turn; None without keys."""
         if not self.options.state_keys:

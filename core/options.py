@@ -25,7 +25,8 @@ class ModelOptions:
     parser: "chunk" for all at once, as vLLM does it, "token" for one by one,
     which is how parsers lose least.
     ``parser_budget`` is the CPU time in seconds that the parsers of one derender
-    call may take, 0 for any.
+    call may take, 0 for any; ``replay_budget`` what the replay of a state may take
+    that this deployment did not sign, 0 for as much.
     ``tokenizer_mode`` is vLLM's: "hf", "mistral" or "auto".
     ``one_shot_prompt`` says whose prompt ids tell a one-shot parser where the
     output begins: "response" for those in the engine's answer only, as vLLM
@@ -75,6 +76,7 @@ class ModelOptions:
     tokenizer_mode: str = "auto"
     parser_step: str = "chunk"
     parser_budget: float = 10.0
+    replay_budget: float = 2.0
     parser_family: str = "any"
     prompts: str | None = None
     chunk_form: str = "vllm"

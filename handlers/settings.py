@@ -61,6 +61,7 @@ DEFAULT_HEADER_TIMEOUT = 10.0
 DEFAULT_BODY_TIMEOUT = 60.0
 DEFAULT_MAX_CONNECTIONS = 1000
 DEFAULT_MAX_BYTES_IN_FLIGHT = 4 * DEFAULT_MAX_BODY_BYTES
+_SECONDS = ("work_deadline", "header_timeout", "body_timeout", "drain_timeout", "parser_budget", "replay_budget")
 # Below the half minute that Kubernetes gives a pod by default.
 DEFAULT_DRAIN_TIMEOUT = 20.0
 
@@ -74,8 +75,9 @@ class Settings:
     it holds a newline or a template tag, the template itself. ``state_key``
     lists the keys that sign stream states: the first signs, all are accepted;
     with ``state_signature`` "optional" an unsigned state is accepted too.
-    ``one_shot_prompt``, ``parser_family``, ``parser_step``, ``parser_budget``, ``prompts``, ``chunk_form``, ``audit``,
-    ``answers``, ``tokenizer_mode`` and ``encode_cache_bytes`` are described with ``ModelOptions``.
+    ``one_shot_prompt``, ``parser_family``, ``parser_step``, ``parser_budget``, ``replay_budget``, ``prompts``,
+    ``chunk_form``, ``audit``, ``answers``, ``tokenizer_mode`` and ``encode_cache_bytes`` are described with
+    ``ModelOptions``.
     ``max_response_bytes`` is what a Lambda function may answer, None for no
     limit; ``request_log`` says which requests get a line in the log.
     ``engine_url`` lists the token engines of the relay, in the order in which
@@ -132,6 +134,7 @@ class Settings:
     one_shot_prompt: str = "response"
     parser_step: str = "chunk"
     parser_budget: float = 10.0
+    replay_budget: float = 2.0
     prompts: str | None = None
     chunk_form: str = "vllm"
     audit: str = "metrics"
@@ -212,7 +215,7 @@ class Settings:
         for name in ("work_processes", "work_queue"):
             if getattr(self, name) < 0:
                 raise ConfigurationError(f"{PREFIX}{name.upper()} must be at least 0, not {getattr(self, name)}")
-        for name in ("work_deadline", "header_timeout", "body_timeout", "drain_timeout", "parser_budget"):
+        for name in _SECONDS:
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigurationError(
                     f"{PREFIX}{name.upper()} must be a number of seconds, not {getattr(self, name)}"
@@ -279,6 +282,7 @@ class Settings:
             one_shot_prompt=self.one_shot_prompt,
             parser_step=self.parser_step,
             parser_budget=self.parser_budget,
+            replay_budget=self.replay_budget,
             prompts=self.prompts,
             chunk_form=self.chunk_form,
             audit=self.audit,
@@ -392,6 +396,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "engine_timeout": _seconds,
     "turn_cache": _number,
     "parser_budget": _seconds,
+    "replay_budget": _seconds,
     "drain_timeout": _seconds,
     "work_processes": _number,
     "work_deadline": _seconds,

@@ -66,7 +66,8 @@ def _plain(model: Model, call: StreamCall, known: KnownRequest | None) -> OpenCh
     binding = bind(call, model.limits, is_chat=True)
     prior = len(call.state.output_token_ids) if call.state is not None else 0
     check_stream_length(call.chunks, len(call.prompt_token_ids or ()), prior, model.limits)
-    return OpenChat(open_text(OutputReader(model, options), call), options, binding)
+    stream = open_text(OutputReader(model, options), call, model.text_config("chat"), is_chat=True)
+    return OpenChat(stream, options, binding)
 
 
 def _parsed(model: Model, parser: ChatParser, call: StreamCall, known: KnownRequest | None) -> OpenChat:

@@ -57,7 +57,7 @@ def derender_completion_stream(
     refuse_stop_strings(call.request)
     check_prompt_ids(call.prompt_token_ids, model.limits)
     binding = bind(call, model.limits, is_chat=False)
-    stream = open_text(OutputReader(model, options), call)
+    stream = open_text(OutputReader(model, options), call, model.text_config("completions"), is_chat=False)
     text_offset = call.state.logprob_text_offset if call.state is not None else 0
     writer = CompletionChunkWriter(_header(model, call, options, binding), text_offset=text_offset)
     return _response(body, *carry(call, binding, stream, writer, model.signer, report))

@@ -9,7 +9,8 @@ is vLLM's and cannot be ended.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from core.errors import BadRequest, LongWork
 from core.options import SHORT_BYTES
@@ -36,6 +37,19 @@ class ParserBudget:
         self._short = short
         self._clock = clock
         self._ends = clock() + self._seconds
+        self._replays: float | None = None
+
+    @contextmanager
+    def replay(self, seconds: float) -> Iterator[None]:
+        """What is done within is the replay of a state that nobody signed: it may take ``seconds``, 0 for no less."""
+        ends = self._ends
+        until = self._clock() + seconds
+        if seconds and not self._short and (not self._seconds or until < ends):
+            self._ends, self._replays = until, seconds
+        try:
+            yield
+        finally:
+            self._ends, self._replays = ends, None
 
     def admit(self, size: int | None) -> None:
         """Look at the text that a step will read: ``size`` bytes, None for a whole output at once.
@@ -58,9 +72,16 @@ class ParserBudget:
             BadRequest: the time is up; names the setting.
             LongWork: the time of short work is up.
         """
-        if self._seconds and self._clock() > self._ends:
+        if (self._seconds or self._replays) and self._clock() > self._ends:
             if self._short:
                 raise LongWork
+            if self._replays:
+                raise BadRequest(
+                    f"the replay of a stream_state that this deployment did not sign took longer than the "
+                    f"replay_budget of {self._replays:g} seconds of CPU time; sign states (state_key), carry "
+                    f"checkpoints (stream_state), or raise replay_budget",
+                    "stream_state.output_token_ids",
+                )
             raise BadRequest(
                 f"parsing took longer than the parser_budget of {self._seconds:g} seconds of CPU time; "
                 f"send fewer chunks, or less output to replay, in one call"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from core.bounds import check_count
+from core.errors import InvalidState
 from core.json import Json
 from core.model import Model
 from core.options import SHORT_BYTES
@@ -57,6 +58,8 @@ def open_call(
     if state is not None:
         if model.signer is not None:
             model.signer.check(state.model_dump(exclude_defaults=True), state.signature)
+            if state.signature is not None and state.config is None:
+                raise InvalidState("config is missing; every state that is signed has it", "stream_state.config")
         if state.context is not None:
             context = unpack_context(state.context, SHORT_BYTES if model.options.short else None)
     name = model.resolve_name(body.model if body.model is not None else context.model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from core.bounds import check_stream_length
@@ -26,6 +27,7 @@ from core.state.call import StreamCall
 from core.state.checkpoint import Lengths, Written, read_checkpoint, write_checkpoint
 from core.state.context import context_with_prompt
 from core.state.fingerprint import check_fingerprint, digest, with_slice
+from core.state.origin import check_chat_state
 from core.state.window import read_window, window_fields
 from core.upstream.parsers import counts_as_it_reads
 from core.upstream.version import slice_version
@@ -64,6 +66,8 @@ def open_parsed(
     config = known.shaping.config
     budget = parser.budget()
     check_fingerprint(state.config, config)
+    if state.config is None:
+        check_chat_state(state)
     checkpointed = state.checkpoint is not None
     replays = not checkpointed and model.options.stream_state == "replay"
     # The checkpoint holds what the prompt decided; ids that are sent again are ignored.
@@ -90,7 +94,9 @@ def open_parsed(
             repair=begin_repair(live, known.chat_request, repaired) if repairs else None,
         )
         if history is not None:
-            stream.replay(history)
+            signed = model.signer is not None and state.signature is not None
+            with nullcontext() if signed else budget.replay(model.options.replay_budget):
+                stream.replay(history)
             if prompt_token_ids is not None and not replays and not _has_output(call, state):
                 # Nothing will be parsed: what the prompt decides must be in the checkpoint all the same.
                 read_prompt(live.processor, prompt_token_ids, parser.layouts)

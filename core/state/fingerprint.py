@@ -41,7 +41,8 @@ def digest(text: bytes) -> str:
 def check_fingerprint(carried: str | None, expected: str) -> None:
     """Refuse a state of another configuration.
 
-    A state without one comes from vLLM's own server and is read as such.
+    A state without one comes from vLLM's own server, or through a client that keeps its fields alone: what those
+    say of it is looked at in ``core.state.origin``.
 
     Raises:
         InvalidState: names the field and what differs, or may.
@@ -55,7 +56,7 @@ def check_fingerprint(carried: str | None, expected: str) -> None:
                 "stream_state.config",
             )
         raise InvalidState(
-            "config does not match: the state was made with another tokenizer, parser, chat template arguments, "
-            "tools or version; every chunk of a stream needs the same deployment and the same chat_request",
+            "config does not match: the state was made at another endpoint, or with another tokenizer, parser, chat "
+            "template arguments, tools or version; every chunk of a stream needs the same deployment and chat_request",
             "stream_state.config",
         )

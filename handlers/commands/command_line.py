@@ -44,6 +44,7 @@ _VALUES = {
     "max-body-bytes": "largest request body, decompressed",
     "encode-cache-bytes": "bytes of encoded text that are kept, so as not to be encoded again (0: none)",
     "parser-budget": "seconds of CPU time that the parsers of one derender call may take (0: any)",
+    "replay-budget": "seconds of CPU time for the replay of a state that was not signed here (0: as parser-budget)",
     "drain-timeout": "seconds that a server that was told to end gives what runs",
     "work-processes": "processes for long work beside the event loop (0: none)",
     "work-deadline": "seconds of CPU time that a request may take in one of them (0: any)",

@@ -11,7 +11,7 @@ import pytest
 from core.bundle.folder import FolderFiles
 from core.derender.chat import derender_chat
 from core.derender.stream import derender_chat_stream
-from core.errors import BadRequest
+from core.errors import BadRequest, InvalidState
 from core.model import Model, load_model
 from core.options import ModelOptions
 from core.parsing.budget import ParserBudget
@@ -20,6 +20,7 @@ from core.protocol.derender import DerenderChatRequest, DerenderChatStreamReques
 PROMPT = [151644, 872, 198, 6023, 151645, 198, 151644, 77091, 198]
 REQUEST = {"messages": [{"role": "user", "content": "Weather?"}]}
 # Longer than no time at all, shorter than any step.
+KEY = "k" * 32
 NOTHING = 1e-9
 
 
@@ -65,6 +66,26 @@ def test_a_replay(model_with: Callable[..., Model]) -> None:
     with pytest.raises(BadRequest, match="parser_budget"):
         stream(model_with(stream_state="replay", parser_budget=NOTHING), **following)
     assert stream(model_with(stream_state="replay"), **following)
+
+
+def test_a_replay_that_nobody_signed_must_be_cheap(model_with: Callable[..., Model]) -> None:
+    begun = stream(model_with(stream_state="replay"), generate_chunks=chunks(5))
+    following = {"generate_chunk": chunks(1)[0], "stream_state": begun["stream_state"]}
+    for options in ({}, {"parser_budget": 0}, {"state_keys": [KEY], "state_signature_required": False}):
+        with pytest.raises(BadRequest, match="replay_budget") as caught:
+            stream(model_with(stream_state="replay", replay_budget=NOTHING, **options), **following)
+        assert caught.value.param == "stream_state.output_token_ids"
+    assert stream(model_with(stream_state="replay", replay_budget=0), **following)
+
+
+def test_a_replay_that_was_signed_has_the_time_of_the_call(model_with: Callable[..., Model]) -> None:
+    model = model_with(stream_state="replay", replay_budget=NOTHING, state_keys=[KEY])
+    begun = stream(model, generate_chunks=chunks(5))
+    following = {"generate_chunk": chunks(1)[0], "stream_state": begun["stream_state"]}
+    assert stream(model, **following)
+    unsigned = {**begun["stream_state"], "signature": None}
+    with pytest.raises(InvalidState, match="signature is missing"):
+        stream(model, **{**following, "stream_state": unsigned})
 
 
 def test_many_choices(model_with: Callable[..., Model]) -> None:

@@ -42,6 +42,8 @@ NOT_OF_THE_TEMPLATE = {
     "encode_cache_bytes",
     "continue_turns",
     "turn_cache",
+    # The template's functions sign their states.
+    "replay_budget",
     # Of a server alone.
     "drain_timeout",
     "work_processes",

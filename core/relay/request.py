@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from core.upstream.requests import validate_chat, validate_completion
 if TYPE_CHECKING:
     # Loaded by the first request that continues.
     from core.turns.asked import ContinueFrom
+    from core.turns.door import Door
 
 _FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 
@@ -87,7 +88,7 @@ def open_chat(
     """
     body, given = take_relayed(model, body, turns)
     chat = validate_chat(body)
-    turn = begin_turn(model, body, chat, given, turns)
+    turn = begin_turn(model, body, chat.messages, given, turns)
     # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
     rendered, length = render_counted_chat(
         model, chat.model_copy(), request_id, RELAYED, None if turn is None else turn.continuation, relayed=True
@@ -110,15 +111,24 @@ def open_chat(
     )
 
 
-def begin_turn(model: Model, body: Any, chat: Any, given: ContinueFrom | None, turns: Turns) -> RelayedTurn | None:
-    """The turn of vLLM's chat request ``chat``, read from ``body``; None where nothing continues.
+def begin_turn(
+    model: Model,
+    body: Any,
+    messages: Sequence[Any],
+    given: ContinueFrom | None,
+    turns: Turns,
+    door: Callable[[], Door] | None = None,
+) -> RelayedTurn | None:
+    """The turn of a request's ``body``, whose conversation is ``messages``; None where nothing continues.
+
+    ``door`` gives that of its dialect, where it is not read as a chat.
 
     Raises:
         BadRequest, SchemaError: what the request carries is not of its form, or does not match.
     """
     if given is None and turns.policy is None:
         return None
-    return RelayedTurn(model, body, chat.messages, given, turns)
+    return RelayedTurn(model, body, messages, given, turns, None if door is None else door())
 
 
 def open_completion(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from core.turns.asked import ContinueFrom, Policy
     from core.turns.cache import TurnCache
     from core.turns.continuation import Continuation
+    from core.turns.door import Door
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,21 @@ class RelayedTurn:
     """One request's turn: ``continuation`` makes its prompt, and :meth:`answered` says what its answer carries."""
 
     def __init__(
-        self, model: Model, body: Any, messages: Sequence[Any], given: ContinueFrom | None, turns: Turns
+        self,
+        model: Model,
+        body: Any,
+        messages: Sequence[Any],
+        given: ContinueFrom | None,
+        turns: Turns,
+        door: Door | None = None,
     ) -> None:
         # Late, as below: only where a conversation continues.
         from core.turns.asked import Asked, read
         from core.turns.carried import gather
         from core.turns.continuation import Continuation
+        from core.turns.door import CHAT
 
+        door = CHAT if door is None else door
         self._turns = turns
         # Rendering changes them in place.
         self._messages = [dict(message) if isinstance(message, Mapping) else message for message in messages]
@@ -69,11 +78,11 @@ class RelayedTurn:
         if given is not None and given.turn_state is not None:
             asked = read(model, given)
         else:
-            found = gather(model, body.get("messages"))
+            found = gather(model, body, door)
             if isinstance(found, str):
                 found = self._cached(model) or found
             asked = Asked(policy, None, found) if isinstance(found, str) else Asked(policy, found)
-        self.continuation: Continuation = Continuation(model, asked)
+        self.continuation: Continuation = Continuation(model, asked, door)
 
     @property
     def is_cached(self) -> bool:

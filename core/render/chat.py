@@ -6,7 +6,7 @@ say; sampling parameters are made; the request for the engine is assembled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from core.upstream.requests import validate_chat
 
 if TYPE_CHECKING:
     from core.turns.continuation import Continuation
+    from core.turns.door import Door
 
 _CONTINUE = "continue_from"
 
@@ -43,8 +44,10 @@ def render_chat(
     return render_valid_chat(model, validate_chat(body), request_id, images, turn)
 
 
-def take_turn(model: Model, body: Any) -> tuple[Any, Continuation | None]:
+def take_turn(model: Model, body: Any, door: Callable[[], Door] | None = None) -> tuple[Any, Continuation | None]:
     """A request's body without ``continue_from``, and what is to continue, where the request asks.
+
+    ``door`` gives that of its dialect, where it is not read as a chat.
 
     Raises:
         BadRequest, SchemaError: the field is not of its form, or does not match.
@@ -53,7 +56,7 @@ def take_turn(model: Model, body: Any) -> tuple[Any, Continuation | None]:
         return body, None
     from core.turns.begin import begin  # late: few requests continue, and a plain start loads nothing of it
 
-    return begin(model, body)
+    return begin(model, body) if door is None else begin(model, body, door=door())
 
 
 def render_valid_chat(

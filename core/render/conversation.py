@@ -6,7 +6,7 @@ The first step of a rendering. The order of the checks is that of vLLM's ``Onlin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core.errors import BadRequest, LongWork
@@ -59,6 +59,12 @@ def read_chat(renderer: Renderer, request: Any, repaired: bool = False) -> Conve
         # vLLM would leave such parts out and say nothing.
         raise BadRequest(f"{renderer.view.served_model_name} is not a multimodal model")
     return gather(renderer, request, request.messages, tools)
+
+
+def with_messages(conversation: Conversation, messages: Sequence[Any], *, generate: bool) -> Conversation:
+    """A conversation with other messages; with ``generate`` its text ends where the model is to go on."""
+    arguments = {**conversation.params.chat_template_kwargs, "add_generation_prompt": generate}
+    return replace(conversation, messages=messages, params=replace(conversation.params, chat_template_kwargs=arguments))
 
 
 def read_tokenized(renderer: Renderer, request: Any) -> Conversation:

@@ -9,9 +9,12 @@ from core.model import Model
 from core.turns.asked import Asked, Policy, read, take
 from core.turns.carried import gather, without_turns
 from core.turns.continuation import Continuation
+from core.turns.door import CHAT, Door
 
 
-def begin(model: Model, body: Mapping[str, Any], default: Policy | None = None) -> tuple[Any, Continuation | None]:
+def begin(
+    model: Model, body: Mapping[str, Any], default: Policy | None = None, door: Door = CHAT
+) -> tuple[Any, Continuation | None]:
     """A body as vLLM knows it, and the continuation that it asks for.
 
     A request without ids goes by those that its messages carry. ``default`` is
@@ -21,12 +24,12 @@ def begin(model: Model, body: Mapping[str, Any], default: Policy | None = None) 
         BadRequest, SchemaError: the field is not of its form, or does not match.
     """
     rest, given = take(model, body)
-    rest = without_turns(rest)
+    rest = without_turns(rest, door)
     if given is None and default is None:
         return rest, None
     if given is not None and given.turn_state is not None:
-        return rest, Continuation(model, read(model, given))
+        return rest, Continuation(model, read(model, given), door)
     policy: Policy = given.policy if given is not None else (default or "exact")
-    found = gather(model, body.get("messages"))
+    found = gather(model, body, door)
     asked = Asked(policy, None, found) if isinstance(found, str) else Asked(policy, found)
-    return rest, Continuation(model, asked)
+    return rest, Continuation(model, asked, door)

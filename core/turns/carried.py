@@ -17,8 +17,8 @@ from core.json import Json
 from core.model import Model
 from core.protocol.schema_error import schema_error
 from core.turns.asked import FIRST, Last, Packed, check_last
+from core.turns.door import CHAT, Door
 from core.turns.packing import pack_ids, unpack_ids
-from core.turns.said import is_answer
 from core.turns.state import STATE, InvalidTurn, TurnState, check_signature, ids_hash, turn_config
 
 _BROKEN = "the messages do not carry the ids of every answer"
@@ -50,42 +50,40 @@ def carried_turn(state: TurnState, kept: int, token_ids: Sequence[int], output: 
     }
 
 
-def without_turns(body: Any) -> Any:
+def without_turns(body: Any, door: Door = CHAT) -> Any:
     """A body without the field on its messages."""
-    messages = body.get("messages") if isinstance(body, Mapping) else None
+    messages = body.get(door.field) if isinstance(body, Mapping) else None
     if not isinstance(messages, list) or not any(isinstance(one, dict) and STATE in one for one in messages):
         return body
     bare = [
         {name: value for name, value in one.items() if name != STATE} if isinstance(one, dict) else one
         for one in messages
     ]
-    return {**body, "messages": bare}
+    return {**body, door.field: bare}
 
 
-def gather(model: Model, messages: Any) -> Last | str:
-    """The last turn as the messages carry it; a reason where they do not.
+def gather(model: Model, body: Mapping[str, Any], door: Door = CHAT) -> Last | str:
+    """The last turn as the messages of a body carry it; a reason where they do not.
 
     A client may drop or shorten messages: then there is nothing to continue from.
 
     Raises:
         SchemaError, InvalidTurn: what a message carries is not of its form, or not signed as the deployment wants it.
     """
-    answers = [
-        (place, one) for place, one in enumerate(messages if isinstance(messages, list) else ()) if is_answer(one)
-    ]
+    answers = _answers(body.get(door.field), door)
     if not answers:
         return FIRST
-    if answers[-1][1].get(STATE) is None:
-        return _BROKEN if any(one.get(STATE) is not None for _, one in answers) else FIRST
+    if answers[-1][1] is None:
+        return _BROKEN if any(carried is not None for _, carried in answers) else FIRST
     whole: list[int] = []
     prompt = output = whole
     turn: CarriedTurn | None = None
     most = model.limits.max_model_len
-    for place, answer in answers:
-        if answer.get(STATE) is None:
+    for place, carried in answers:
+        if carried is None:
             continue
-        where = f"body.messages.{place}.{STATE}"
-        turn = _read(model, answer[STATE], where)
+        where = f"body.{door.field}.{place}.{STATE}"
+        turn = _read(model, carried, where)
         added, output = _unpack(turn.prompt_ids, most, where), _unpack(turn.output_ids, most, where)
         if turn.kept > len(whole):
             return _BROKEN
@@ -99,8 +97,24 @@ def gather(model: Model, messages: Any) -> Last | str:
     if not prompt or max(prompt) > model.tokenizer.max_token_id or turn.state.ids != ids_hash(prompt):
         return _BROKEN
     last = Last(prompt, output, turn.state)
-    check_last(model, last, f"body.messages.{answers[-1][0]}.{STATE}")
+    check_last(model, last, f"body.{door.field}.{answers[-1][0]}.{STATE}")
     return last
+
+
+def _answers(entries: Any, door: Door) -> list[tuple[int, Any]]:
+    """What each answer carries, None for nothing, and the place where it does."""
+    found: list[tuple[int, Any]] = []
+    before = None
+    for place, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if not door.is_answer(entry):
+            continue
+        carried = entry.get(STATE)
+        if door.joined and before is not None and before == place - 1:
+            found[-1] = found[-1] if carried is None else (place, carried)
+        else:
+            found.append((place, carried))
+        before = place
+    return found
 
 
 def _read(model: Model, value: Any, where: str) -> CarriedTurn:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from core.json import Json
 from core.model import Model
-from core.render.conversation import read_chat
+from core.render.conversation import Conversation, with_messages
 from core.render.length import check_length
 from core.render.prompt import Prompt, check_ids, check_text, tokenize_text
 from core.render.writing import write_conversation
+from core.tokenizer import Tokenizer
 from core.turns.append import Render, splice_after
 from core.turns.asked import Asked, Last
+from core.turns.door import CHAT, Door
 from core.turns.exact import Spliced, splice_exactly
 from core.turns.pieces import NoAnchor, Pieces, SeamMoved
 from core.turns.said import EDITED, Said, is_answer, readings, said_in
@@ -22,6 +24,7 @@ from core.upstream.refusals import refusals
 
 _NO_TEXT = "prompts of this model are written as ids, not as text"
 _NO_ANSWER = "the messages hold no answer"
+_ADDED = "special tokens are added to the prompt"
 _SEAM = "the text behind the kept ids cannot be encoded by itself"
 _TOO_MANY = f"the conversation has more than {MAX_SPANS} sampled spans"
 
@@ -57,12 +60,13 @@ class Continued:
 class Continuation:
     """Makes the prompt of one request. ``result`` is there once the request is rendered."""
 
-    def __init__(self, model: Model, asked: Asked) -> None:
+    def __init__(self, model: Model, asked: Asked, door: Door = CHAT) -> None:
         self._model = model
         self._asked = asked
+        self._door = door
         self.result = Continued("plain", 0, _NO_TEXT, [], None)
 
-    def encode(self, conversation: Any, text: str, params: Any) -> Prompt:
+    def encode(self, conversation: Conversation, text: str, params: Any) -> Prompt:
         """The prompt of a conversation's plain text; ``params`` are vLLM's ``TokenizeParams``.
 
         Raises:
@@ -70,14 +74,16 @@ class Continuation:
         """
         renderer = self._model.renderer
         checked = check_text(renderer.tokenizer, text, params)
-        unfit = _unfit(conversation.request, params)
+        before = _put_before(renderer.tokenizer, params)
+        unfit = _ADDED if before is None else _unfit(conversation, params)
         last = self._asked.last
         found: Spliced | str = self._asked.reason
         if unfit is not None:
             found = unfit
         elif last is not None:
             check_length(renderer.tokenizer, text, renderer.limits.max_model_len)
-            found = _Splicing(self._model, conversation.request, text, last).run(self._asked.policy)
+            assert before is not None
+            found = self._spliced(conversation, text, last, before)
         if isinstance(found, str):
             prompt = tokenize_text(renderer, checked, params)
             self._note("plain", 0, found, [], None if unfit else text, prompt)
@@ -85,6 +91,17 @@ class Continuation:
         prompt = check_ids(renderer.tokenizer, found.head + found.tail, params)
         self._note(found.mode, found.kept, found.reason, found.spans, text, prompt)
         return prompt
+
+    def _spliced(self, conversation: Conversation, text: str, last: Last, before: list[int]) -> Spliced | str:
+        """The ids, or why none stay; those that the tokenizer puts before every prompt have no text of their own."""
+        if last.token_ids[: len(before)] != before:
+            return _ADDED
+        found = _Splicing(self._model, self._door, conversation, text, _moved(last, -len(before)))
+        spliced = found.run(self._asked.policy)
+        if isinstance(spliced, str) or not before:
+            return spliced
+        spans = [(start + len(before), end + len(before)) for start, end in spliced.spans]
+        return replace(spliced, head=[*before, *spliced.head], spans=spans)
 
     def _note(
         self, mode: str, kept: int, reason: str | None, spans: list[Span], text: str | None, prompt: Prompt
@@ -103,16 +120,32 @@ class Continuation:
         self.result = Continued(mode, kept, reason, spans, state)
 
 
-def _unfit(request: Any, params: Any) -> str | None:
+def _put_before(tokenizer: Tokenizer, params: Any) -> list[int] | None:
+    """The ids that the tokenizer puts before a prompt by itself; None where it puts some elsewhere."""
+    if not params.add_special_tokens:
+        return []
+    bare, whole = (tokenizer.encode("a", add_special_tokens=added) for added in (False, True))
+    size = len(whole) - len(bare)
+    return whole[:size] if whole[size:] == bare else None
+
+
+def _moved(last: Last, by: int) -> Last:
+    """A turn whose prompt begins ``-by`` ids later."""
+    if not by:
+        return last
+    spans = [max(0, bound + by) for bound in last.state.spans]
+    return Last(last.token_ids[-by:], last.output, last.state.model_copy(update={"spans": spans}))
+
+
+def _unfit(conversation: Conversation, params: Any) -> str | None:
     """Why a request's prompt cannot hold given ids; None when it can."""
-    if getattr(request, "continue_final_message", False) or not getattr(request, "add_generation_prompt", True):
+    request, arguments = conversation.request, conversation.params.chat_template_kwargs
+    if arguments.get("continue_final_message") or not arguments.get("add_generation_prompt", True):
         return "the prompt does not end where a new answer begins"
     if params.truncate_prompt_tokens is not None:
         return "the prompt is truncated"
     if params.return_token_offsets:
         return "token offsets are asked for"
-    if params.add_special_tokens:
-        return "special tokens are added to the prompt"
     if getattr(request, "echo", False):
         return "the prompt is echoed"
     return None
@@ -121,9 +154,10 @@ def _unfit(request: Any, params: Any) -> str | None:
 class _Splicing:
     """One prompt put together of the last turn and the plain text."""
 
-    def __init__(self, model: Model, request: Any, text: str, last: Last) -> None:
+    def __init__(self, model: Model, door: Door, conversation: Conversation, text: str, last: Last) -> None:
         self._model = model
-        self._request = request
+        self._door = door
+        self._conversation = conversation
         self._text = text
         self._last = last
 
@@ -166,7 +200,7 @@ class _Splicing:
         return splice_after(
             pieces,
             self._render,
-            self._request.messages,
+            self._conversation.messages,
             answered,
             self._text,
             self._last,
@@ -177,7 +211,7 @@ class _Splicing:
 
     @cached_property
     def _answered(self) -> int | None:
-        messages = self._request.messages
+        messages = self._conversation.messages
         return next((place for place in range(len(messages) - 1, -1, -1) if is_answer(messages[place])), None)
 
     @cached_property
@@ -185,8 +219,10 @@ class _Splicing:
         """What the last output says, if it is what was sent back."""
         if self._answered is None:
             return None
-        sent = said_in(self._request.messages[self._answered])
-        found = (said for said in readings(self._model, self._request, self._last) if said.is_told_by(sent))
+        conversation, model = self._conversation, self._model
+        sent = said_in(conversation.messages[self._answered])
+        options = self._door.options(model, conversation.request)
+        found = (said for said in readings(model, conversation.request, options, self._last) if said.is_told_by(sent))
         return next(found, None)
 
     def _edited(self) -> str | None:
@@ -196,12 +232,12 @@ class _Splicing:
 
     @property
     def _render(self) -> Render:
-        renderer, request = self._model.renderer, self._request
+        renderer, conversation = self._model.renderer, self._conversation
 
         def render(messages: Any, generate: bool) -> str:
-            varied = request.model_copy(update={"messages": list(messages), "add_generation_prompt": generate})
             with refusals():
-                written = write_conversation(renderer, read_chat(renderer, varied)).prompt
+                varied = with_messages(conversation, list(messages), generate=generate)
+                written = write_conversation(renderer, varied).prompt
             assert isinstance(written, str)  # as the plain prompt's
             return written
 

@@ -17,7 +17,7 @@ from core.derender.chat import read_chat
 from core.errors import RequestError
 from core.model import Model
 from core.protocol.engine import Choice, GenerateResponse, StreamChoice
-from core.protocol.output_options import chat_options
+from core.protocol.output_options import OutputOptions
 from core.turns.asked import Last
 
 EDITED = "the last answer is not the one that was sampled"
@@ -55,39 +55,38 @@ def said_in(message: Mapping[str, Any]) -> Said:
     )
 
 
-def readings(model: Model, chat_request: Any, last: Last) -> Iterator[Said]:
+def readings(model: Model, request: Any, options: OutputOptions, last: Last) -> Iterator[Said]:
     """What the last output says: in one piece, in one piece repaired (as the relay reads), as a stream.
 
     Each reading is made only where those before were not what was sent back.
-    ``chat_request`` is vLLM's request that continues; its tools are those of the last one.
+    ``request`` is vLLM's that continues, ``options`` are its; its tools are those of the last one.
     """
     for read in (_whole, _repaired, _streamed):
         try:
-            yield read(model, chat_request, last)
+            yield read(model, request, options, last)
         except RequestError:
             continue
 
 
-def _whole(model: Model, chat_request: Any, last: Last, *, repaired: bool = False) -> Said:
+def _whole(model: Model, request: Any, options: OutputOptions, last: Last, *, repaired: bool = False) -> Said:
     source = GenerateResponse(choices=[Choice(index=0, token_ids=last.output)], prompt_token_ids=last.token_ids)
-    options = chat_options(chat_request)
-    (output,) = read_chat(model, source, options, chat_request, last.token_ids, repaired=repaired)
+    (output,) = read_chat(model, source, options, request, last.token_ids, repaired=repaired)
     return said_by([output])
 
 
-def _repaired(model: Model, chat_request: Any, last: Last) -> Said:
-    return _whole(model, chat_request, last, repaired=True)
+def _repaired(model: Model, request: Any, options: OutputOptions, last: Last) -> Said:
+    return _whole(model, request, options, last, repaired=True)
 
 
-def _streamed(model: Model, chat_request: Any, last: Last) -> Said:
+def _streamed(model: Model, request: Any, options: OutputOptions, last: Last) -> Said:
     if model.chat_parser is None or len(last.output) > _MOST_STREAMED:
         raise RequestError("not read as a stream")
     # Late: only a deployment with a parser has vLLM's modules loaded.
     from core.choice.parsed import ParsedStream
     from core.parsing.live import start_stream
 
-    reader = OutputReader(model, chat_options(chat_request), parsed=True)
-    live = start_stream(model.chat_parser, chat_request, last.token_ids, reader.decode, repaired=False)
+    reader = OutputReader(model, options, parsed=True)
+    live = start_stream(model.chat_parser, request, last.token_ids, reader.decode, repaired=False)
     stream = ParsedStream(reader, live, last.token_ids)
     final = len(last.output) - 1
     outputs, budget = [], model.chat_parser.budget()

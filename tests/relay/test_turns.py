@@ -161,6 +161,59 @@ def test_anthropic(continuing: Setup, tokenizer: Tokenizer) -> None:
     check(continuing, tokenizer)
 
 
+RESPONSES_TOOL: Json = {"type": "function", "strict": False, **TOOL["function"]}
+
+
+@pytest.mark.parametrize(("which", "streams"), [("continuing", False), ("uncached", False), ("uncached", True)])
+def test_responses(which: str, streams: bool, request: pytest.FixtureRequest, tokenizer: Tokenizer) -> None:
+    """OpenAI's client sends the items of a response back as input, unknown fields and all."""
+    setup: Setup = request.getfixturevalue(which)
+    given: list[Any] = [{"role": "user", "content": "Go: step 0"}]
+    for _ in range(TURNS):
+        response: Any
+        if streams:
+            with setup.client.responses.stream(model=MODEL, input=given, tools=[RESPONSES_TOOL]) as stream:  # type: ignore[list-item]
+                response = stream.get_final_response()
+        else:
+            response = setup.client.responses.create(model=MODEL, input=given, tools=[RESPONSES_TOOL])  # type: ignore[list-item]
+        given += [item.model_dump(exclude_unset=True) for item in response.output]
+        for item in response.output:
+            if item.type == "function_call":
+                result = get_weather.invoke(json.loads(item.arguments))
+                given.append({"type": "function_call_output", "call_id": item.call_id, "output": result})
+    check(setup, tokenizer)
+
+
+def test_responses_of_clients_that_keep_no_field(continuing: Setup, tokenizer: Tokenizer) -> None:
+    """The cache goes by what was said, and the answer tells what became of its ids where that is asked."""
+    given: list[Any] = [{"role": "user", "content": "Go: step 0"}]
+    for number in range(3):
+        body = {"model": MODEL, "input": given, "tools": [RESPONSES_TOOL], "continue_from": {"policy": "append"}}
+        answer = post(continuing, body, "/v1/responses").json()
+        assert answer["continuation"]["mode"] == ("append" if number else "plain")
+        for item in answer["output"]:
+            given = [*given, {name: value for name, value in item.items() if name != "turn_state"}]
+            if item["type"] == "function_call":
+                given.append(
+                    {
+                        "type": "function_call_output",
+                        "call_id": item["call_id"],
+                        "output": get_weather.invoke(json.loads(item["arguments"])),
+                    }
+                )
+    check(continuing, tokenizer, 3)
+
+
+def test_responses_with_a_forged_field(uncached: Setup) -> None:
+    body: Json = {"model": MODEL, "input": [{"role": "user", "content": "Go: step 0"}], "tools": [RESPONSES_TOOL]}
+    output = post(uncached, body, "/v1/responses").json()["output"]
+    output[-1]["turn_state"]["state"]["chars"] += 1
+    result = {"type": "function_call_output", "call_id": output[-1]["call_id"], "output": "step 1"}
+    answer = post(uncached, {**body, "input": [*body["input"], *output, result]}, "/v1/responses")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"].startswith(f"body.input.{len(output)}.turn_state"), answer.text
+
+
 def post(setup: Setup, body: Json, path: str = "/v1/chat/completions") -> httpx.Response:
     return httpx.post(setup.url + path, json=body, timeout=30)
 

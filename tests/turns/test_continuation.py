@@ -174,7 +174,6 @@ def test_cut_off_inside_reasoning(begin: Begin) -> None:
     "fields",
     [
         {"truncate_prompt_tokens": 5},
-        {"add_special_tokens": True},
         {"return_token_offsets": True},
         {"add_generation_prompt": False},
     ],

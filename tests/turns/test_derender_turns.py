@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from core.derender.chat import derender_chat
 from core.derender.stream import derender_chat_stream
 from core.dialects.messages import derender as messages_derender
 from core.dialects.messages import render as messages_render
+from core.dialects.responses import derender as responses_derender
+from core.dialects.responses import render as responses_render
 from core.errors import RequestError
 from core.model import Model
 from core.protocol.derender import DerenderChatRequest, DerenderChatStreamRequest
+from tests.support.models import load, model_folders
 from tests.turns.chats import TOOLS
 from tests.turns.conftest import Chat
 
@@ -152,3 +159,87 @@ def test_messages(signing: Model, begin: Begin) -> None:
     assert after["continuation"]["mode"] in ("full", "append")
     before = [*rendered["token_ids"], *chat.output]
     assert after["token_ids"][: len(before)] == before
+
+
+def test_responses(signing: Model, begin: Begin) -> None:
+    """OpenAI's other dialect: the items of an answer are one turn."""
+    chat = begin()
+    tool = {"type": "function", **TOOLS[0]["function"]}
+    asked: Json = {"model": "qwen3", "tools": [tool], "input": [{"role": "user", "content": "Where?"}]}
+    rendered = responses_render.render(signing, {**asked, "continue_from": {}})
+    assert rendered["continuation"]["mode"] == "plain"
+    body = {
+        "generate_response": {"choices": [{"index": 0, "token_ids": chat.output, "finish_reason": "stop"}]},
+        "prompt_token_ids": rendered["token_ids"],
+        "responses_request": asked,
+        "return_turn_state": True,
+        "turn_state": rendered["turn_state"],
+    }
+    once, chunk = responses_derender.bodies()
+    answer = responses_derender.derender(signing, once.model_validate(body))
+    assert [item["type"] for item in answer["output"]] == ["reasoning", "message", "function_call"]
+    of_stream = {name: value for name, value in body.items() if name != "generate_response"}
+    of_stream |= {"stream": True, "generate_chunk": body["generate_response"]}
+    streamed_answer = responses_derender.derender_stream(signing, chunk.model_validate(of_stream))
+    assert streamed_answer["turn_state"] == answer["turn_state"]
+    result = {"type": "function_call_output", "call_id": answer["output"][-1]["call_id"], "output": "It is 5 o'clock."}
+    following = {**asked, "input": [*asked["input"], *answer["output"], result]}
+    given = {
+        "token_ids": rendered["token_ids"],
+        "output_token_ids": chat.output,
+        "turn_state": answer["turn_state"],
+        "policy": "append",
+    }
+    after = responses_render.render(signing, {**following, "continue_from": given})
+    assert after["continuation"]["mode"] == "append"
+    before = [*rendered["token_ids"], *chat.output]
+    assert after["token_ids"][: len(before)] == before
+    plain = responses_render.render(signing, following)
+    exact = responses_render.render(signing, {**following, "continue_from": {**given, "policy": "exact"}})
+    assert exact["continuation"]["mode"] == "part"
+    assert signing.tokenizer.decode(exact["token_ids"]) == signing.tokenizer.decode(plain["token_ids"])
+    edited = [{**item, "arguments": "{}"} if item["type"] == "function_call" else item for item in answer["output"]]
+    changed = {**asked, "input": [*asked["input"], *edited, result]}
+    told = responses_render.render(signing, {**changed, "continue_from": given})["continuation"]
+    assert (told["mode"], told["reason"]) == ("part", "the last answer is not the one that was sampled")
+
+
+def llama_that_adds(folder: Path, form: str) -> Model:
+    """A Llama whose tokenizer puts its first token into every text, as ``form`` says."""
+    folder /= "llama3"
+    shutil.copytree(model_folders() / "llama3", folder)
+    path = str(folder / "tokenizer.json")
+    tokenizer = Tokenizer.from_file(path)
+    first = "<|begin_of_text|>"
+    tokenizer.post_processor = TemplateProcessing(
+        single=form.replace("FIRST", first), special_tokens=[(first, tokenizer.token_to_id(first))]
+    )
+    tokenizer.save(path)
+    return load(folder, state_keys=("a key of the tests, long enough",))
+
+
+def test_responses_where_the_tokenizer_ends_every_prompt(tmp_path: Path) -> None:
+    model = llama_that_adds(tmp_path, "$A FIRST")
+    asked: Json = {"model": "llama3", "input": [{"role": "user", "content": "Where?"}], "continue_from": {}}
+    rendered = responses_render.render(model, asked)
+    assert rendered["continuation"]["reason"] == "special tokens are added to the prompt"
+    assert rendered["turn_state"] is None
+
+
+def test_responses_where_the_tokenizer_begins_every_prompt(tmp_path: Path) -> None:
+    """vLLM lets it add its token to the prompt of a response, whose template wrote one already: it stays the first id."""
+    model = llama_that_adds(tmp_path, "FIRST $A")
+    asked: Json = {"model": "llama3", "input": [{"role": "user", "content": "Where?"}]}
+    rendered = responses_render.render(model, {**asked, "continue_from": {}})
+    assert rendered["token_ids"][:2] == model.tokenizer.encode("", add_special_tokens=True) * 2
+    output = model.tokenizer.encode("In  Rome.<|eot_id|>", add_special_tokens=False)
+    answer = {"type": "message", "role": "assistant", "content": "In  Rome."}
+    given = {"token_ids": rendered["token_ids"], "output_token_ids": output, "turn_state": rendered["turn_state"]}
+    following = {**asked, "input": [*asked["input"], answer, {"role": "user", "content": "And then?"}]}
+    after = responses_render.render(model, {**following, "continue_from": given})
+    before = [*rendered["token_ids"], *output]
+    assert after["continuation"]["mode"] == "full"
+    assert after["continuation"]["kept"] == len(before)
+    assert after["continuation"]["sampled_spans"] == [[len(rendered["token_ids"]), len(before)]]
+    assert after["token_ids"][: len(before)] == before
+    assert after["token_ids"] == responses_render.render(model, following)["token_ids"]

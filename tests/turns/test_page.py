@@ -22,9 +22,12 @@ def number(text: str) -> int:
 def test_the_written_page() -> None:
     rows = [row for row in cells(WRITTEN, 8) if row[-1].startswith("×")]
     families, total = rows[:-1], rows[-1]
-    assert len(families) >= 7
+    assert len(families) >= 12
     assert total[0] == "all"
     assert sum(number(row[1]) for row in families) == number(total[1])
+    exact = re.search(r"Under `exact` ([\d,]+) turns were rendered", WRITTEN)
+    assert exact is not None
+    assert number(exact[1]) >= 5000
     assert re.search(r"in 0 the ids' text was not that of the plain prompt", WRITTEN)
     assert re.search(r"In 0 of [\d,]+ turns of all policies a sampled span", WRITTEN)
     assert re.search(r"changed, 0 kept their ids", WRITTEN)

@@ -36,7 +36,7 @@ def open_request(
     """A Messages request; see :class:`~core.dialects.dialect.Relaying`."""
     body, given = take_relayed(model, body, turns)
     chat = read_messages(model, body)
-    turn = begin_turn(model, body, chat, given, turns)
+    turn = begin_turn(model, body, chat.messages, given, turns)
     # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
     rendered, length = render_counted_chat(
         model, chat.model_copy(), request_id, RELAYED, None if turn is None else turn.continuation, relayed=True

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from core.bounds import check_count, check_prompt_ids, check_responses
 from core.choice.output import ChoiceOutput, Report, report_findings, unreported
-from core.derender.chat import read_chat
-from core.derender.chat_stream import open_chat
+from core.derender.chat import read_chat, turn_states
+from core.derender.chat_stream import open_chat, open_turn
 from core.dialects.responses.answer import envelope_of, response
 from core.dialects.responses.events import Envelope, ResponseEvents, Written
 from core.dialects.responses.prompt import adjusted, response_sampling
@@ -117,7 +117,9 @@ def derender(model: Model, body: DerenderResponsesRequest, report: Report = unre
         ec_transfer_params=source.ec_transfer_params,
     )
     with refusals():
-        return response(model, request, output, write, source.created or int(time.time()), usage)
+        written = response(model, request, output, write, source.created or int(time.time()), usage)
+    (states,) = turn_states(model, body, source, prompt_ids) or [{}]
+    return {**written, **states}
 
 
 def derender_stream(model: Model, body: DerenderResponsesStreamRequest, report: Report = unreported) -> Json:
@@ -139,9 +141,11 @@ def derender_stream(model: Model, body: DerenderResponsesStreamRequest, report: 
         known.made = tool_names(request)
     events = ResponseEvents(request, write, written, is_harmony=model.config.is_harmony, names=known.made)
     writer = _EventWriter(events, stream)
+    turn = open_turn(model, body, call)
     with refusals():
-        chunks, state = carry(call, binding, stream, writer, model.signer, report)
-    return {"events": [event for events in chunks for event in events], "stream_state": state}
+        chunks, state = carry(call, binding, stream, writer, model.signer, report, turn)
+    answer = {"events": [event for events in chunks for event in events], "stream_state": state}
+    return answer if turn is None else {**answer, **turn.answer()}
 
 
 def _read_written(call: StreamCall, carry_output: bool) -> Written:

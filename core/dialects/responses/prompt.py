@@ -13,7 +13,7 @@ from core.render.chat import PreparedChat
 from core.render.conversation import Conversation, check_template_trust, gather, read_conversation
 from core.render.generate_request import generate_request
 from core.render.media import AS_ASKED, ImageHandling
-from core.render.prompt import Prompt, check_ids, check_prompt, encode_conversation
+from core.render.prompt import Prompt, TurnEncoder, check_ids, check_prompt, encode_conversation
 from core.render.renderer import Renderer
 from core.render.request_parser import RequestParser
 from core.render.sampling import Sampling, resolve_sampling
@@ -34,14 +34,16 @@ class RenderedResponse:
     grammar_from_parser: bool
 
 
-def render_response(model: Model, request: Any, images: ImageHandling = AS_ASKED) -> RenderedResponse:
-    """Render vLLM's ``ResponsesRequest``, whose own fields a parser may set.
+def render_response(
+    model: Model, request: Any, images: ImageHandling = AS_ASKED, turn: TurnEncoder | None = None
+) -> RenderedResponse:
+    """Render vLLM's ``ResponsesRequest``, whose own fields a parser may set. ``turn`` is the conversation's last.
 
     Raises:
         Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
     """
     renderer = model.renderer
-    prepared = prepare_response(renderer, request, images)
+    prepared = prepare_response(renderer, request, images, turn)
     check_prompt(prepared.prompt)
     length = len(prepared.prompt.token_ids)
     sampling = response_sampling(renderer, request, length)
@@ -88,7 +90,9 @@ def adjusted(model: Model, request: Any) -> Any:
     return copy
 
 
-def prepare_response(renderer: Renderer, request: Any, images: ImageHandling = AS_ASKED) -> PreparedChat:
+def prepare_response(
+    renderer: Renderer, request: Any, images: ImageHandling = AS_ASKED, turn: TurnEncoder | None = None
+) -> PreparedChat:
     """The prompt of a request, which the parser may change in place.
 
     Raises:
@@ -100,7 +104,7 @@ def prepare_response(renderer: Renderer, request: Any, images: ImageHandling = A
     tools = tool_dicts(request, exclude_unwanted=renderer.options.exclude_tools_when_tool_choice_none)
     conversation = read_conversation(renderer, request, chat_messages(request), tools)
     parser = RequestParser(renderer.parser, conversation)
-    prompt = encode_conversation(renderer, conversation, images)
+    prompt = encode_conversation(renderer, conversation, images, turn)
     parser.adjust(prompt.token_ids)
     return PreparedChat(conversation, prompt, parser)
 

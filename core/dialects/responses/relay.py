@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from core.dialects.responses.answer import envelope_of, response, response_optio
 from core.dialects.responses.errors import InvalidRequest, ResponseNotFound
 from core.dialects.responses.events import Envelope, ResponseEvents, Written
 from core.dialects.responses.prompt import RenderedResponse, render_response
+from core.dialects.responses.request import door
 from core.dialects.responses.said import Said
 from core.dialects.responses.usage import response_usage
 from core.errors import RequestError
@@ -19,11 +21,11 @@ from core.json import Json
 from core.model import Model
 from core.protocol.engine import GenerateResponse, Usage
 from core.relay.passing import NOTHING, Passing
-from core.relay.request import RelayRequest, open_rendered
-from core.relay.turns import NO_TURNS, Turns
+from core.relay.request import RelayRequest, begin_turn, open_rendered
+from core.relay.turns import NO_TURNS, Turns, take_relayed
 from core.render.media import RELAYED
 from core.upstream.refusals import refusals
-from core.upstream.responses import validate_responses, wants_logprobs
+from core.upstream.responses import chat_messages, validate_responses, wants_logprobs
 
 __all__ = ["ResponseWriter", "answer", "open_request", "writer"]
 
@@ -50,13 +52,19 @@ def open_request(
     turns: Turns = NO_TURNS,
 ) -> RelayRequest:
     """A Responses request; see :class:`~core.dialects.dialect.Relaying`. Its id is its own: vLLM reads no header."""
+    body, given = take_relayed(model, body, turns)
     request = validate_responses(body)
     model.resolve_name(request.model)
     _check_supported(model, request)
     asked = request.model_copy()
     with refusals():
+        turn = None
+        if given is not None or turns.policy is not None:
+            # vLLM joins items into messages in place, and does so once more for the prompt.
+            messages = chat_messages(request.model_copy(update={"input": deepcopy(request.input)}))
+            turn = begin_turn(model, body, messages, given, turns, door)
         # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
-        rendered = render_response(model, asked, RELAYED)
+        rendered = render_response(model, asked, RELAYED, None if turn is None else turn.continuation)
     prompt = {**rendered.body, "stream_options": {"include_usage": True}}
     if rendered.grammar_from_parser:
         prompt["reasoning_ended"] = True
@@ -72,6 +80,7 @@ def open_request(
         passing,
         is_chat=True,
         prompt_tokens=rendered.prompt_tokens,
+        turn=turn,
         kept=_Kept(asked, rendered),
     )
 
@@ -105,17 +114,19 @@ class ResponseWriter:
         self._harmony = request.model.config.is_harmony
         written = Written(created=request.created, said=Said())
         self._events = ResponseEvents(request.kept.asked, _envelope(request), written, is_harmony=self._harmony)
-        self._last: ChoiceOutput | None = None
+        self._said: list[ChoiceOutput] = []
 
     def begin(self, counts: Json | None) -> list[Json]:
         return list(self._events.start())
 
     def write(self, place: int, prompt: int, output: ChoiceOutput, counts: Json | None) -> list[Json]:
-        self._last = output
+        if self._request.turn is None:
+            self._said.clear()  # only the last one tells how the response ends
+        self._said.append(output)
         return list(self._events.say(output))
 
     def end(self, counts: Json | None, reported: Usage | None, metrics: Json | None) -> list[Json]:
-        assert self._last is not None
+        assert self._said
         assert counts is not None
         details = counts.get("completion_tokens_details") or {}
         usage = response_usage(
@@ -125,13 +136,26 @@ class ResponseWriter:
             reported,
             by_turn=self._harmony,
         )
-        return list(self._events.finish(self._last.finish_reason, usage))
+        events = list(self._events.finish(self._said[-1].finish_reason, usage))
+        events[-1]["response"] = _continued(self._request, events[-1]["response"], self._said)
+        return events
 
     def fail(self, error: RequestError) -> list[Json]:
         return [self._events.fail(error)]
 
 
 writer = ResponseWriter
+
+
+def _continued(request: RelayRequest, written: Json, said: Sequence[ChoiceOutput]) -> Json:
+    """A response whose last item carries the ids of the answer, where the conversation continues token for token."""
+    if request.turn is None:
+        return written
+    output = list(written["output"])
+    carried = request.turn.answered(request.prompts[0]["token_ids"], said)
+    if output and carried is not None:
+        output[-1] = {**output[-1], "turn_state": carried}
+    return {**written, "output": output, **request.turn.told()}
 
 
 def answer(
@@ -156,4 +180,4 @@ def answer(
     write = _envelope(
         request, kv_transfer_params=source.kv_transfer_params, ec_transfer_params=source.ec_transfer_params
     )
-    return response(model, asked, output, write, request.created, usage)
+    return _continued(request, response(model, asked, output, write, request.created, usage), [output])

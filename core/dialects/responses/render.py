@@ -9,8 +9,10 @@ from pydantic import BaseModel
 
 from core.dialects.responses.errors import InvalidRequest
 from core.dialects.responses.prompt import render_response
+from core.dialects.responses.request import door
 from core.json import Json
 from core.model import Model
+from core.render.chat import take_turn
 from core.render.media import AS_ASKED, ImageHandling
 from core.upstream.refusals import refusals
 from core.upstream.responses import responses_type, validate_responses
@@ -21,6 +23,7 @@ def render(model: Model, body: Any, request_id: str | None = None, images: Image
 
     Its id is the request's own, or drawn: vLLM reads no header here.
     """
+    body, turn = take_turn(model, body, door)
     request = validate_responses(body)
     model.resolve_name(request.model)
     if request.previous_response_id is not None:
@@ -28,7 +31,8 @@ def render(model: Model, body: Any, request_id: str | None = None, images: Image
             "previous_response_id is not supported by the stateless render endpoint.", "previous_response_id"
         )
     with refusals():
-        return render_response(model, request, images).body
+        written = render_response(model, request, images, turn).body
+    return written if turn is None else {**written, **turn.result.fields()}
 
 
 def forms() -> Sequence[type[BaseModel]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.dialects.responses.answer import response_options
 from core.json import Json
@@ -12,10 +12,20 @@ from core.parsing.known_request import KnownRequest, known_request
 from core.protocol.output_options import OutputOptions
 from core.upstream.responses import validate_responses
 
+if TYPE_CHECKING:
+    from core.turns.door import Door
+
 PLACE = "body.responses_request"
 # The conversation; and what says whose it is.
 _LEFT_OUT = ("input", "previous_input_messages", "stream")
 _ASSISTANT = ("message", "reasoning")
+
+
+def door() -> Door:
+    """What the code of turns knows of Responses."""
+    from core.dialects.responses.turns import RESPONSES  # late: few requests continue
+
+    return RESPONSES
 
 
 def read_request(model: Model, request: Mapping[str, Any]) -> KnownRequest:

@@ -12,6 +12,10 @@
 #
 # BuildKit builds the target alone. The older builder also builds all targets above it, so they stand in the order of what
 # they need.
+#
+# Names with tags move. Where an image must be the same tomorrow, give the digests that your registry shows for them:
+# --build-arg BASE=public.ecr.aws/lambda/python:3.13@sha256:... (SERVER, ADAPTER alike). None are written here, because
+# those that a copy of this file would hold get no security updates.
 ARG BASE=public.ecr.aws/lambda/python:3.13
 ARG SERVER=python:3.13-slim
 ARG ADAPTER=public.ecr.aws/awsguru/aws-lambda-adapter:1.0.0

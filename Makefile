@@ -80,7 +80,7 @@ parity: setup $(if $(VERSION),slices) $(if $(DERENDER_VLLM_PYTHON),,$(VLLM)/.par
 	$(BIN)/python -m tests.parity $(if $(VERSION),--version $(VERSION) --only parsers) $(ARGS)
 
 $(VLLM)/.parity: $(VLLM)/.stamp tests/parity/requirements.txt
-	$(VLLM)/bin/python -m pip install -q --disable-pip-version-check -r tests/parity/requirements.txt
+	$(VLLM)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r tests/parity/requirements.txt
 	@touch $@
 
 # Hostile requests, hours if wanted: make fuzz ARGS="--requests 1000000 --seconds 20000 --seed 7"

@@ -43,6 +43,17 @@ def run() -> list[dict[str, Any]]:
     return rows
 
 
+def most_a_month(concurrency: int, memory_mb: int) -> float:
+    """Dollars that a Function URL can cost in a month of 30 days, when strangers call it all the time.
+
+    All of its environments run all the time. Each takes at most ten requests a second, which is Lambda's own limit
+    for one, and what Lambda throttles costs nothing.
+    """
+    seconds = 30 * 86_400 * concurrency
+    compute = seconds * memory_mb / 1024 * LAMBDA_GB_SECOND
+    return compute + 10 * seconds * (LAMBDA_REQUEST + RELAY_LOG_BYTES / 1e9 * LOG_GB)
+
+
 def _row(tokens: str, calls: int, ms: float, billed: int, requests: float, log_bytes: int) -> dict[str, Any]:
     """Dollars are those of 1,000 such streams; "even" is how many streams a month pay for the server."""
     compute, logs = billed / 1000 * MEMORY_GB * LAMBDA_GB_SECOND, log_bytes / 1e9 * LOG_GB

@@ -180,6 +180,47 @@ def test_the_relay_is_there_only_with_an_engine_and_closed(template: dict[str, A
     assert key == ["RelayByKey", {"Fn::Sub": "{{resolve:secretsmanager:${RelayKey}:SecretString}}"}, ""]
 
 
+def test_an_open_address_has_a_most_and_alarms(template: dict[str, Any]) -> None:
+    """Anybody can make an open address work, if only to be refused: it costs no more than its concurrency allows."""
+    assert template["Parameters"]["RelayConcurrency"]["Default"] == -1
+    reserved = of_type(template, "AWS::Serverless::Function")["RelayFunction"]["ReservedConcurrentExecutions"]
+    assert reserved["Fn::If"][:2] == ["BoundsOpenUrl", 20]
+    default = {"Fn::Equals": [-1, {"Ref": "RelayConcurrency"}]}
+    assert template["Conditions"]["BoundsOpenUrl"] == {"Fn::And": [{"Condition": "HasOpenUrl"}, default]}
+    alarms = of_type(template, "AWS::CloudWatch::Alarm")
+    for name, metric in (("RelayRefused", "Url4xxCount"), ("RelayCalls", "Invocations")):
+        assert alarms[f"{name}Alarm"]["MetricName"] == metric
+
+
+def test_the_cost_of_an_open_address_is_stated(template: dict[str, Any]) -> None:
+    """docs/operations.md has the sums that the prices and the template's defaults come to."""
+    from benchmarks.stream_price import most_a_month
+
+    memory = template["Parameters"]["RelayMemory"]["Default"]
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    for concurrency in (1, 20):
+        assert f"**${most_a_month(concurrency, memory):,.0f}**" in page
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"RELAY_HOST": "0.0.0.0"}, True),
+        ({"RELAY_HOST": "0.0.0.0", "DERENDER_API_KEY": "k"}, False),
+        ({"RELAY_HOST": "0.0.0.0", "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9001"}, False),
+        ({}, False),
+    ],
+)
+def test_the_relays_script_says_that_there_is_no_key(environ: dict[str, str], *, told: bool, tmp_path: Path) -> None:
+    (tmp_path / "python3").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "python3").chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", **environ}
+    script = ROOT / "infra" / "package" / "run.sh"
+    run = subprocess.run(["/bin/sh", script], env=environ, capture_output=True, text=True, check=True)
+    assert "handlers.relay:app" in run.stdout
+    assert ("no key (DERENDER_API_KEY)" in run.stderr) is told
+
+
 def test_the_relays_server_listens_where_the_adapter_looks(template: dict[str, Any]) -> None:
     variables = of_type(template, "AWS::Serverless::Function")["RelayFunction"]["Environment"]["Variables"]
     script = (ROOT / "infra" / "package" / "run.sh").read_text()
@@ -227,7 +268,7 @@ def test_alarms_and_dashboard(template: dict[str, Any]) -> None:
     for function in FUNCTIONS:
         prefix = function.name.title().replace("-", "")
         of_function = [a for name, a in alarms.items() if re.fullmatch(rf"{prefix}[A-Z][a-z]+Alarm", name)]
-        more = {"Url5xxCount"} if function.name == "relay" else set()
+        more = {"Url5xxCount", "Url4xxCount", "Invocations"} if function.name == "relay" else set()
         assert {alarm["MetricName"] for alarm in of_function} == {"Errors", "Throttles", "Duration"} | more
         assert [a["ExtendedStatistic"] for a in of_function if a["MetricName"] == "Duration"] == ["p99"]
     for name, function in of_type(template, "AWS::Serverless::Function").items():

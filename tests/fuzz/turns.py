@@ -19,6 +19,7 @@ from tests.golden.replay import JSON_HEADERS
 from tests.support.mutations import mutate_json
 
 RENDER, DERENDER = "/v1/chat/completions/render", "/v1/chat/completions/derender"
+RENDER_RESPONSE = "/v1/responses/render"
 KEY = "a key of the fuzzer, long enough"
 SERVER: Server = {
     "model": "qwen3",
@@ -52,8 +53,11 @@ class Turns:
             body = copy.deepcopy(self.rng.choice(self.bases))
             body["continue_from"]["policy"] = self.rng.choice(["exact", "template", "append"])
             refused = kind(body)
+            path = self.rng.choice([RENDER, RENDER_RESPONSE])
+            if path == RENDER_RESPONSE:
+                body["input"] = body.pop("messages")
             raw = json.dumps(body).encode()
-            yield Request(f"turn {kind.__name__}", "POST", RENDER, raw, dict(JSON_HEADERS)), refused
+            yield Request(f"turn {kind.__name__}", "POST", path, raw, dict(JSON_HEADERS)), refused
 
     def forged(self, body: Json) -> bool:
         """One value of the state changed."""

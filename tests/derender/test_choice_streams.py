@@ -53,7 +53,7 @@ def opened(model: Model, body: DerenderChatStreamRequest) -> CarriedStream:
     call = open_call(model, body, body.chat_request, reduce_chat)
     parser = model.chat_parser
     if parser is None:
-        return open_text(OutputReader(model, NO_REQUEST), call)
+        return open_text(OutputReader(model, NO_REQUEST), call, model.text_config("chat"), is_chat=True)
     known = known_chat(parser, REQUEST)
     reader = OutputReader(model, known.options, parsed=True)
     return open_parsed(model, parser, known, reader, call)

@@ -109,6 +109,15 @@ class Model:
         parser = None if self.chat_parser is None else self.chat_parser.with_options(options)
         return replace(self, options=options, chat_parser=parser)
 
+    def with_options(self, options: ModelOptions) -> Model:
+        """The same model served in another way: with other parsers, or another chat template.
+
+        Raises:
+            ConfigurationError: the options cannot work.
+        """
+        parser = _chat_parser(self.config, self.tokenizer, options, self.origin, self.limits)
+        return replace(self, options=options, chat_parser=parser)
+
     def resolve_name(self, requested: str | None) -> str:
         """The model name for a response.
 

@@ -94,9 +94,10 @@ def create_app(settings: Settings, *routers: Router, handler: Handler | None = N
             _add(app, route.method, route.path, route.name, answer)
             shapes[route.path] = route.errors
     if settings.api_key:
+        more_open = [route.path for router in routers for route in router.routes if route.is_open]
         from handlers.auth import ServiceKeys  # late: only a deployment with keys
 
-        app.add_middleware(ServiceKeys, keys=settings.api_key, shapes=shapes)
+        app.add_middleware(ServiceKeys, keys=settings.api_key, shapes=shapes, more_open=more_open)
     _add_service_routes(app, loader)
     return app
 

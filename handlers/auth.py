@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,11 +22,14 @@ class ServiceKeys:
     """Lets a request through when it brings one of the keys: as OpenAI's clients do (``Authorization: Bearer KEY``),
     or as Anthropic's (``x-api-key: KEY``).
 
-    ``shapes`` says how the errors of a path look.
+    ``shapes`` says how the errors of a path look, ``more_open`` are paths that want no key.
     """
 
-    def __init__(self, app: ASGIApp, keys: Sequence[str], shapes: Mapping[str, ErrorShape]) -> None:
+    def __init__(
+        self, app: ASGIApp, keys: Sequence[str], shapes: Mapping[str, ErrorShape], more_open: Iterable[str] = ()
+    ) -> None:
         self._app = app
+        self._open = _OPEN.union(more_open)
         self._shapes = shapes
         self._digests = [_digest(key.encode("utf-8")) for key in keys]
 
@@ -35,7 +38,7 @@ class ServiceKeys:
         if caller is not None:
             scope.setdefault("state", {})[CALLER] = caller
         path = _path(scope) if scope["type"] == "http" else ""
-        if scope["type"] != "http" or path in _OPEN or caller is not None:
+        if scope["type"] != "http" or path in self._open or caller is not None:
             await self._app(scope, receive, send)
             return
         error = Unauthorized("a valid API key is required: Authorization: Bearer KEY")

@@ -45,7 +45,7 @@ class Route:
 
     ``forms`` gives the types of its body, for the OpenAPI document alone: a
     cold start loads none. ``errors`` is how its errors look. ``steps`` are
-    those of its ``endpoint``, where it has two.
+    those of its ``endpoint``, where it has two. An ``is_open`` route wants no key.
     """
 
     path: str
@@ -56,6 +56,7 @@ class Route:
     steps: Steps | None = None
     method: str = "POST"
     has_body: bool = True
+    is_open: bool = False
 
 
 class Elsewhere(Protocol):

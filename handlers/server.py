@@ -28,6 +28,10 @@ def server_app(settings: Settings) -> FastAPI:
         from handlers.relay_endpoints import relay_router  # httpx: only a deployment with an engine has a use for it
 
         routers.append(relay_router(settings))
+    if settings.playground:
+        from handlers.playground.endpoints import PLAYGROUND  # late: few servers show it
+
+        routers.append(PLAYGROUND)
     offloading = Offloading(settings)
     app = create_app(settings, *routers, handler=offloading.handler)
     app.state.offloading = offloading

@@ -107,6 +107,7 @@ class Settings:
     ``vllm_version`` names the slice of vLLM, None for the newest; it was chosen
     before these settings are read (``handlers.slices``). With
     ``require_engine_version`` the relay does not start with engines of another version.
+    With ``playground`` a server has the page that shows how an answer is split.
     ``environ`` is where vLLM's own variables are read from.
     """
 
@@ -168,6 +169,7 @@ class Settings:
     root_path: str = ""
     vllm_version: str | None = None
     require_engine_version: bool = False
+    playground: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -410,4 +412,5 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "allowed_media_domains": _names,
     "refuse_media_uuids": _flag,
     "require_engine_version": _flag,
+    "playground": _flag,
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 KINDS = ("dropped", "unconstrained", "no_call")
@@ -41,6 +42,13 @@ def audit_prompt(
     if request.tools and choice == "auto" and formatted and constraint and not constraint.get("structural_tag"):
         found.append("no_call")
     return found
+
+
+def lost_words(request: Any, tools: Sequence[Mapping[str, Any]] | None, prompt: str, most: int = 50) -> list[str]:
+    """The first words of a request that are not in its prompt, each once; see :func:`audit_prompt`."""
+    said = set(_WORD.findall(_ESCAPE.sub(_unescaped, prompt)))
+    lost = (word for text in _texts(request, tools or ()) for word in _WORD.findall(text) if word not in said)
+    return list(islice(dict.fromkeys(lost), most))
 
 
 def _texts(request: Any, tools: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -10,6 +10,8 @@ from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionReque
 from vllm.entrypoints.openai.chat_completion.stream_processor import ChatStreamProcessor
 from vllm.entrypoints.serve.utils.tool_calls_utils import resolve_finish_reason
 from vllm.parser import ParserManager
+from vllm.reasoning import ReasoningParserManager
+from vllm.tool_parsers import ToolParserManager
 from vllm.tool_parsers.tool_strict_level import ToolStrictLevel
 
 from core.errors import ConfigurationError
@@ -28,6 +30,7 @@ __all__ = [
     "is_chat",
     "new_processor",
     "read_whole",
+    "registered_parsers",
     "resolve_finish_reason",
     "tell_prompt",
 ]
@@ -35,6 +38,11 @@ __all__ = [
 _HARMONY_REASONING = "openai_gptoss"
 # The classes that a composed parser is made of hang off these attributes.
 _PARTS = ("reasoning_parser_cls", "tool_parser_cls", "tool_strict_level")
+
+
+def registered_parsers() -> tuple[list[str], list[str]]:
+    """The names of vLLM's tool parsers, and of its reasoning parsers."""
+    return sorted(ToolParserManager.list_registered()), sorted(ReasoningParserManager.list_registered())
 
 
 def choose_parser_class(

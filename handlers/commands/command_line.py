@@ -26,6 +26,7 @@ _FLAGS = (
     "exclude-tools-when-tool-choice-none",
     "refuse-media-uuids",
     "require-engine-version",
+    "playground",
 )
 _VALUES = {
     "tokenizer": "another folder, bundle or s3:// address that the tokenizer and its chat template are read from",
@@ -90,6 +91,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # Who reads has read enough. The interpreter would try once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _with_dashes(argv: Sequence[str]) -> list[str]:
@@ -129,6 +134,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.set_defaults(run=_serve)
 
+    explain = commands.add_parser(
+        "explain", help="how an output is split, token by token: text or ids on standard input", allow_abbrev=False
+    )
+    explain.add_argument("model", metavar="MODEL_DIR", help="as for serve")
+    explain.add_argument("--tool-call-parser", metavar="VALUE", help="as for serve")
+    explain.add_argument("--reasoning-parser", metavar="VALUE", help="as for serve")
+    explain.add_argument("--chat-template", metavar="VALUE", help="as for serve")
+    explain.add_argument("--answers", choices=["vllm", "repaired"], default="vllm", help="as for serve")
+    explain.add_argument("--vllm-version", metavar="VALUE", help="as for serve")
+    explain.add_argument(
+        "--request", metavar="FILE", type=Path, help="a chat request as JSON; default: one with a tool"
+    )
+    explain.add_argument("--chunk", metavar="N", type=int, default=1, help="tokens a chunk of the stream; default: 1")
+    explain.add_argument("--prompt", action="store_true", help="show the prompt's tokens as well")
+    explain.set_defaults(run=_explain)
+
     bundle = commands.add_parser(
         "bundle", help="check a Hugging Face model folder and write a model bundle", allow_abbrev=False
     )
@@ -163,6 +184,20 @@ def _serve(arguments: argparse.Namespace) -> int:
     from handlers.commands.serve import serve  # uvicorn and the model are loaded only by the command that needs them
 
     return serve(environ, arguments.host, arguments.port, arguments.workers)
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    environ = dict(os.environ)
+    environ[PREFIX + "MODEL"] = arguments.model
+    for name in ("tool_call_parser", "reasoning_parser", "chat_template", "answers"):
+        if getattr(arguments, name):
+            environ[PREFIX + name.upper()] = getattr(arguments, name)
+    if arguments.tool_call_parser:
+        environ[PREFIX + "ENABLE_AUTO_TOOL_CHOICE"] = "true"
+    choose(arguments.vllm_version or environ.get(VARIABLE) or None)
+    from handlers.commands.explain import explain  # as above: a command loads itself
+
+    return explain(environ, sys.stdin.buffer, arguments.request, arguments.chunk, with_prompt=arguments.prompt)
 
 
 def _bundle(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from core.parsing.checkpoint import CheckpointRefused, pack, unpack
 from core.upstream.v0_33.harmony import MAX_HEADER
 from tests.checkpoint.carrying import restore, snapshot
 from tests.checkpoint.equality import LIMITS, checkpointed, uninterrupted
-from tests.checkpoint.setups import Deployments
+from tests.checkpoint.setups import HARMONY_IS_STRICT, Deployments
 from tests.checkpoint.streams import chunks, mutate
 
 PAIR = ("openai", "openai_gptoss")
@@ -32,6 +32,7 @@ HEADERS = (
     "<|channel|>commentary to=assistant",
     "<|channel|>comment ary to=functions.q <|constrain|> json",
 )
+_MALFORMED = "<|channel|>comment ary"
 WORDS = "analysis final commentary assistant user tool to=functions.f to=browser.search json python 日本😀🌦️ a <|start"
 
 
@@ -75,7 +76,9 @@ def test_malformed_messages(deployments: Deployments, part: int, runs: Callable[
         assert checkpointed(setup, stream, [])[0] == uninterrupted(setup, stream, []), f"seed {seed}"
 
 
-@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize(
+    "header", [header for header in HEADERS if not (HARMONY_IS_STRICT and header.startswith(_MALFORMED))]
+)
 @pytest.mark.parametrize("start", ["", "<|channel|>final<|message|>x<|end|><|start|>assistant"])
 def test_every_header_leads_to_the_same_channel(deployments: Deployments, header: str, start: str) -> None:
     setup = deployments.setup(PAIR)

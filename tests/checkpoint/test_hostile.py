@@ -15,7 +15,7 @@ from core.parsing.checkpoint import InvalidCheckpoint, Limits, pack, unpack
 from core.parsing.checkpoint.kinds import MAX_CALLS
 from core.upstream.v0_33.harmony import _FIRST_HEADER, MAX_HEADER
 from tests.checkpoint.carrying import restore, snapshot
-from tests.checkpoint.setups import PAIRS, Deployments, Pair
+from tests.checkpoint.setups import PAIRS, Deployments, Pair, healthy
 from tests.checkpoint.streams import Chunk, Setup
 
 LIMITS = Limits(256 * 1024)
@@ -102,12 +102,15 @@ def memory() -> int:
 
 
 def middle_of_stream(deployments: Deployments, pair: Pair, rng: random.Random) -> tuple[Setup, list[Any], list[Chunk]]:
-    setup, stream, prompt = deployments.stream(pair, rng, mutated=False)
-    processor = setup.processor()
-    stop = rng.randrange(1, len(stream)) if len(stream) > 1 else 1
-    for chunk in stream[:stop]:
-        processor.step(chunk.text, list(chunk.ids), None, prompt)
-    return setup, snapshot(processor), [*stream[stop:], Chunk("x", [1], "stop")]
+    def middle() -> tuple[Setup, list[Any], list[Chunk]]:
+        setup, stream, prompt = deployments.stream(pair, rng, mutated=False)
+        processor = setup.processor()
+        stop = rng.randrange(1, len(stream)) if len(stream) > 1 else 1
+        for chunk in stream[:stop]:
+            processor.step(chunk.text, list(chunk.ids), None, prompt)
+        return setup, snapshot(processor), [*stream[stop:], Chunk("x", [1], "stop")]
+
+    return healthy(middle)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -21,7 +21,7 @@ def test_streams_go_on_in_another_process(deployments: Deployments, models_dir: 
     for seed, pair in enumerate(PAIRS):
         setup, stream, prompt = deployments.stream(pair, random.Random(seed), mutated=False)
         answers, checkpoints = checkpointed(setup, stream, prompt)
-        positions = sorted(random.Random(seed).sample(range(1, len(answers)), min(5, len(answers) - 1)))
+        positions = sorted(random.Random(seed).sample(range(1, len(checkpoints)), min(5, len(checkpoints) - 1)))
         cases.append([pair, seed, [[position, checkpoints[position - 1]] for position in positions]])
         expected.append([[answers[position], checkpoints[position]] for position in positions])
     here = os.environ.get("PYTHONHASHSEED", "")

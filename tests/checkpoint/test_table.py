@@ -20,7 +20,7 @@ from core.upstream.tables import table_of
 from core.upstream.version import vllm_version
 from tests.checkpoint.carrying import LAYOUTS, check_supported, snapshot
 from tests.checkpoint.missing import attributes_that_are_gone, classes_that_are_gone, lines, unknown_changes
-from tests.checkpoint.setups import PAIRS, REPLAYED, Deployments, Pair
+from tests.checkpoint.setups import PAIRS, REPLAYED, Deployments, Pair, healthy
 from tests.checkpoint.streams import Setup, model_config, parser_class, request
 from tests.checkpoint.vllm_source import changes
 
@@ -66,11 +66,15 @@ UNLISTED = frozenset({"vocab"})
 def test_nothing_but_the_listed_attributes_changes(deployments: Deployments, pair: Pair) -> None:
     rng = random.Random(11)
     for _ in range(3):
-        setup, stream, prompt = deployments.stream(pair, rng, mutated=rng.random() < 0.5)
-        fresh = setup.processor()
-        live = setup.processor()
-        for chunk in stream:
-            live.step(chunk.text, list(chunk.ids), chunk.finish_reason, prompt)
+
+        def run() -> tuple[Any, Any]:
+            setup, stream, prompt = deployments.stream(pair, rng, mutated=rng.random() < 0.5)
+            fresh, live = setup.processor(), setup.processor()
+            for chunk in stream:
+                live.step(chunk.text, list(chunk.ids), chunk.finish_reason, prompt)
+            return fresh, live
+
+        fresh, live = healthy(run)
         for (part, layout), (pristine, _) in zip(LAYOUTS.walk(live.parser), LAYOUTS.walk(fresh.parser), strict=True):
             listed = layout.saved | layout.kept | layout.left_out | {*layout.children} | UNLISTED
             now = {name: outline(value) for name, value in vars(part).items() if name not in listed}

@@ -1,0 +1,46 @@
+"""A prompt explained: its tokens, and what of the request is not in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.errors import LongWork
+from core.json import Json
+from core.model import Model
+from core.render.chat import prepare_chat
+from core.render.prompt import check_prompt
+from core.render.prompt_audit import lost_words
+from core.text.detokenizer import EMPTY_WINDOW, DecodeOptions, detokenize
+from core.upstream.refusals import refusals
+from core.upstream.requests import validate_chat
+
+MOST_SHOWN = 4096
+"""How many tokens of a prompt are shown; the rest is counted."""
+_SHOWN = DecodeOptions(skip_special=False, spaces_between=False)
+
+
+def explain_prompt(model: Model, body: Any) -> tuple[Json, list[int]]:
+    """The prompt of a chat request, and its ids.
+
+    ``tokens`` (the first of them) have an ``id``, its ``text`` and whether it is ``special``, ``count`` is that of all,
+    ``lost`` are words of the request that are not in the prompt.
+
+    Raises:
+        ModelNotFound, BadRequest, SchemaError: as render does.
+    """
+    if model.options.short:
+        raise LongWork
+    request = validate_chat(body)
+    model.resolve_name(request.model)
+    with refusals():
+        chat = prepare_chat(model.renderer, request)
+        check_prompt(chat.prompt)
+    ids = chat.prompt.token_ids
+    tokens = []
+    window = EMPTY_WINDOW
+    special = model.tokenizer.special_ids
+    for number in ids[:MOST_SHOWN]:
+        text, window = detokenize(model.tokenizer, [number], window, _SHOWN)
+        tokens.append({"id": number, "text": text, "special": number in special})
+    whole = chat.prompt.text if chat.prompt.text is not None else model.tokenizer.decode(ids)
+    return {"tokens": tokens, "count": len(ids), "lost": lost_words(request, chat.conversation.tools, whole)}, ids

@@ -22,7 +22,7 @@ from infra.package.dependencies import install, runtime_files, slice_files, whee
 from infra.package.errors import PackageError
 from infra.package.functions import Function
 from infra.package.interpreter import find_interpreter, interpreter_version
-from infra.package.reach import PACKAGES, reachable
+from infra.package.reach import PACKAGES, data_files, reachable
 from infra.package.target import Target
 from infra.slice.versions import VERSIONS, specification
 
@@ -127,7 +127,8 @@ class Workshop:
         return {bytecode_name(name): self._bytecode[name, data] for name, data in sources.items()}
 
     def _own(self, function: Function) -> Iterator[tuple[str, bytes]]:
-        for path in reachable(function.module, self._root, function.doors).values():
+        modules = reachable(function.module, self._root, function.doors)
+        for path in [*modules.values(), *data_files(modules)]:
             yield path.relative_to(self._root).as_posix(), path.read_bytes()
 
     def _lock(self, function: Function) -> Path:
@@ -151,7 +152,7 @@ class Workshop:
         """A digest of everything that the artefact is made of."""
         digest = hashlib.sha256(f"{function.name} {target} {interpreter_version(self._python)}".encode())
         trees = [self._root / package for package in (*PACKAGES, "infra/package")]
-        sources = sorted(path for tree in trees for path in tree.rglob("*.py"))
+        sources = sorted(path for tree in trees for path in tree.rglob("*") if path.is_file() and path.suffix != ".pyc")
         scripts = [_SCRIPTS / function.start] if function.start else []
         notices = [self._root / name for name in _NOTICES]
         slices = [self._slice, *self._older.values()]

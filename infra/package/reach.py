@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from infra.package.errors import PackageError
@@ -45,6 +45,12 @@ def reachable(module: str, root: Path, doors: Collection[str] = DOORS) -> dict[s
         if package:
             waiting.append(package)
     return dict(sorted(found.items()))
+
+
+def data_files(modules: Mapping[str, Path]) -> list[Path]:
+    """What is no module and lies in a package among ``modules`` (those of :func:`reachable`): its code reads it."""
+    folders = sorted({path.parent for path in modules.values() if path.name == "__init__.py"})
+    return sorted(path for folder in folders for path in folder.iterdir() if path.is_file() and not path.match("*.py*"))
 
 
 def _is_closed(module: str, doors: Collection[str]) -> bool:

@@ -176,7 +176,7 @@ def check_make(arguments: list[str], place: str) -> None:
 
 def check_derender(arguments: list[str], place: str) -> None:
     if len(arguments) < 2:
-        assert not arguments or arguments[0] in ("serve", "bundle", "invoke"), place
+        assert not arguments or arguments[0] in ("serve", "explain", "bundle", "invoke"), place
         return
     if len([word for word in arguments if not word.startswith("-")]) < 2:
         arguments = [arguments[0], "MODEL_DIR", *arguments[1:]]  # a sentence leaves out what does not matter to it
@@ -266,7 +266,11 @@ def check_options(command: list[str], arguments: list[str], place: str) -> None:
 def test_options_in_sentences_are_options_of_some_command(found: Document) -> None:
     known = "".join(
         help_of(*command)
-        for command in (["-m", "handlers.commands", "serve"], *ARGS_OF.values(), ["examples/scripted_engine.py"])
+        for command in (
+            *(["-m", "handlers.commands", name] for name in ("serve", "explain")),
+            *ARGS_OF.values(),
+            ["examples/scripted_engine.py"],
+        )
     )
     if found.path == "docs/flags.md":  # the page of vLLM's own
         known += (ROOT / "tests/handlers/data/surface-0.33.0.json").read_text()

@@ -20,8 +20,8 @@ from infra.package.binaries import check_binary, check_libraries, is_binary, nee
 from infra.package.build import ROOT, Artefact, Workshop
 from infra.package.bytecode import bytecode_name
 from infra.package.errors import PackageError
-from infra.package.functions import FUNCTIONS, Function
-from infra.package.reach import reachable
+from infra.package.functions import FUNCTIONS, SERVER, Function
+from infra.package.reach import data_files, reachable
 from infra.package.target import TARGETS, Target, find_target, host_target
 
 BuildOf = Callable[[str, Target], Artefact]
@@ -216,6 +216,14 @@ def test_what_a_function_reaches_is_what_its_imports_name() -> None:
     for name, path in found.items():
         for node in ast.walk(ast.parse(path.read_text())):
             assert not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "__import__"), name
+
+
+def test_the_playground_goes_with_the_server_and_with_no_function() -> None:
+    found = {one.name: reachable(one.module, ROOT, one.doors) for one in (*FUNCTIONS, SERVER)}
+    assert [name for name, modules in found.items() if "handlers.playground.endpoints" in modules] == ["serve"]
+    pages = {path.name for path in data_files(found["serve"])}
+    assert pages == {"page.html", "page.css", "page.js", "examples.json"}
+    assert not any(data_files(modules) for name, modules in found.items() if name != "serve")
 
 
 def elf(machine: int, body: bytes = b"") -> bytes:

@@ -53,6 +53,7 @@ NOT_OF_THE_TEMPLATE = {
     "body_timeout",
     "max_connections",
     "max_bytes_in_flight",
+    "playground",
 }
 LAYER = "arn:${AWS::Partition}:lambda:${AWS::Region}:753240598075:layer:LambdaAdapterLayer"
 

@@ -13,9 +13,14 @@ import pytest
 # Before any client's library: typing keeps one object for unions that are equal, and two that list the same literals in
 # another order are. A client's that came first would be named in the words of vLLM's refusals.
 import vllm.entrypoints.anthropic.protocol  # noqa: F401
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from core.tokenizer import Tokenizer
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 ROOT = Path(__file__).parents[1]
 # The examples are not installed, and pytest's importlib mode leaves sys.path alone.

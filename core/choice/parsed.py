@@ -18,9 +18,10 @@ from core.parsing.live import LiveStream, start_stream
 from core.protocol.engine import Choice, StreamChoice
 from core.text.detokenizer import Window
 from core.text.logprobs import advance_context
-from core.upstream.parsers import resolve_finish_reason
+from core.upstream.parsers import as_chat, resolve_finish_reason
 
 if TYPE_CHECKING:
+    from core.choice.asked import Asked
     from core.choice.repair import Repair
 
 
@@ -181,27 +182,32 @@ def begin_parsed(
 ) -> ParsedStream:
     """The stream of a choice before its first chunk, its parser fresh; repaired unless the deployment says otherwise.
 
-    ``chat_request`` is vLLM's, validated.
+    ``chat_request`` is vLLM's, validated; to a repaired reading one of another dialect is a chat.
     """
     repaired = parser.repairs(chat_request, by_default=True)
+    chat_request = as_chat(chat_request) if repaired else chat_request
     live = start_stream(parser, chat_request, prompt_token_ids, reader.decode, repaired=repaired)
     audit = GatheredAudit(expected_of(chat_request)) if parser.audits else None
-    repair = begin_repair(live, chat_request) if repaired else None
+    repair = begin_repair(live, _asked(live, chat_request)) if repaired else None
     return ParsedStream(reader, live, prompt_token_ids, history=History(), audit=audit, repair=repair)
 
 
-def begin_repair(live: LiveStream, chat_request: Any, saved: JsonValue = None) -> Repair:
-    """The repaired reading of what a live stream says; ``saved`` is what it gave to save.
+def _asked(live: LiveStream, chat_request: Any) -> Asked:
+    """What the client asked for: the stream's own request may differ in what it hides."""
+    from core.choice.asked import asked_of  # late: see below
 
-    ``chat_request`` is the client's: the stream's own may differ in what it hides.
+    return asked_of(chat_request, keeps_calls=live.processor.keep_tool_calls)
+
+
+def begin_repair(live: LiveStream, asked: Asked, saved: JsonValue = None) -> Repair:
+    """The repaired reading of what a live stream says; ``saved`` is what it gave to save.
 
     Raises:
         ValueError: ``saved`` is nothing that was saved.
     """
-    # Late: a deployment that answers as vLLM does starts without the repaired reading.
-    from core.choice.repair import Repair, asked_of
+    from core.choice.repair import Repair  # late: a deployment that answers as vLLM does starts without it
 
-    repair = Repair(asked_of(chat_request, keeps_calls=live.processor.keep_tool_calls), saved)
+    repair = Repair(asked, saved)
     live.broken = repair.broken
     return repair
 
@@ -222,11 +228,12 @@ def read_repaired(
         BadRequest: the parser cannot make sense of it, or it holds ids that no tokenizer can hold.
     """
     text, stop_reason = reader.whole_text(choice, window)
+    chat_request = as_chat(chat_request)
     # A stream's parser that is told of no prompt, not even an empty one, waits for it and finds no calls.
     prompt = list(prompt_token_ids or ())
     live = start_stream(parser, chat_request, prompt, reader.decode, budget, repaired=True)
     audit = None if expected is None else GatheredAudit(expected)
-    stream = ParsedStream(reader, live, prompt, audit=audit, repair=begin_repair(live, chat_request))
+    stream = ParsedStream(reader, live, prompt, audit=audit, repair=begin_repair(live, _asked(live, chat_request)))
     end = StreamChoice.model_construct(**choice.__dict__)
     end.finish_reason = end.finish_reason or "stop"
     try:

@@ -18,35 +18,18 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from core.choice.asked import Asked
 from core.choice.markers import CALLS_BEGIN, has_markup
 from core.choice.open_call import OpenCall
 from core.choice.output import ToolCall
 from core.choice.passed_over import is_rest, is_text, split_thought, without_endings
-from core.choice.written_call import Call, Tools, as_text, begins_arguments, named_call, offered, read_calls, settled
+from core.choice.written_call import Call, as_text, begins_arguments, named_call, offered, read_calls, settled
 from core.choice.written_object import ObjectEnd, read_object
 from core.json import JsonValue
 
 _CALLS_BEGIN = re.compile(CALLS_BEGIN)
-
-
-class Asked(NamedTuple):
-    """What the request says about its answer that the reading needs.
-
-    ``calls`` says whether there may be any, ``forced`` that there must be: of
-    the tool that it names, or of any (""). ``one_call`` says that only the
-    first counts, ``answers_at_once`` that the engine was told to constrain the
-    output from its first token: then nothing of it is reasoning.
-    """
-
-    tools: Tools
-    calls: bool
-    forced: str | None
-    one_call: bool
-    hides_reasoning: bool
-    answers_at_once: bool
 
 
 class Said(NamedTuple):
@@ -375,19 +358,3 @@ class Repair:
 def _may_call(text: str) -> bool:
     """Whether a text may be of a call that is not to be shown: one that was cut, or one too many."""
     return "{" in text or "(" in text or has_markup(text)
-
-
-def asked_of(chat_request: Any, *, keeps_calls: bool) -> Asked:
-    """Read vLLM's validated request; ``keeps_calls`` says whether the deployment makes calls of its outputs."""
-    tools: dict[str, Mapping[str, Any]] = {}
-    for tool in chat_request.tools or ():
-        function = getattr(tool, "function", None)
-        if function is not None and function.name:
-            tools[function.name] = function.parameters or {}
-    hides = not chat_request.include_reasoning
-    choice = chat_request.tool_choice
-    named = getattr(getattr(choice, "function", None), "name", None)
-    forced = "" if choice == "required" else named
-    form = chat_request.response_format
-    constrained = chat_request.structured_outputs is not None or (form is not None and form.type != "text")
-    return Asked(tools, keeps_calls, forced, chat_request.parallel_tool_calls is False, hides, hides and constrained)

@@ -143,10 +143,10 @@ class ChatParser:
     def repairs(self, chat_request: Any, *, by_default: bool) -> bool:
         """Whether answers to a request are read repaired (``ModelOptions.answers``); ``by_default`` without a setting.
 
-        Responses are read as vLLM reads them.
+        Responses of gpt-oss models are read as vLLM reads them: in messages that say whom they are for, not in text.
         """
         answers = self._options.answers
-        if not is_chat(chat_request):
+        if self.is_harmony and not is_chat(chat_request):
             return False
         return by_default if answers == "auto" else answers == "repaired"
 

@@ -17,6 +17,7 @@ from core.kept import sum_of
 from core.protocol.output_options import OutputOptions, chat_options
 
 if TYPE_CHECKING:
+    from core.choice.asked import Asked
     from core.parsing.chat_parser import ChatParser
 
 
@@ -53,6 +54,7 @@ class KnownRequest:
         self.digest = digest
         self.shaping: Shaping | None = None
         self.made: Any = None
+        self._asked: Asked | None = None
         self._read_options = read_options
 
     @cached_property
@@ -64,6 +66,21 @@ class KnownRequest:
     def expected(self) -> Expected:
         """What the audit expects of its output."""
         return expected_of(self.chat_request)
+
+    @cached_property
+    def as_chat(self) -> Any:
+        """The chat that it is to a repaired reading; see :func:`~core.upstream.parsers.as_chat`."""
+        from core.upstream.parsers import as_chat  # late: only a deployment with a parser has vLLM's modules loaded
+
+        return as_chat(self.chat_request)
+
+    def asked(self, keeps_calls: bool) -> Asked:
+        """What a repaired reading of its output needs; see :func:`~core.choice.asked.asked_of`."""
+        if self._asked is None:
+            from core.choice.asked import asked_of  # late: a deployment that answers as vLLM does starts without it
+
+            self._asked = asked_of(self.as_chat, keeps_calls=keeps_calls)
+        return self._asked
 
 
 def known_request(

@@ -80,7 +80,8 @@ def open_parsed(
         if state.checkpoint is not None:
             live, lengths, audited, repaired = _reopen(model, known, reader, state, state.checkpoint, budget)
         else:
-            live = start_stream(parser, known.chat_request, prompt_token_ids, reader.decode, budget, repaired=repairs)
+            request = known.as_chat if repairs else known.chat_request
+            live = start_stream(parser, request, prompt_token_ids, reader.decode, budget, repaired=repairs)
             lengths = Lengths(len(prompt_token_ids or ()), len(state.output_token_ids))
         check_stream_length(call.chunks, lengths.prompt, lengths.output, model.limits)
         stream = ParsedStream(
@@ -91,7 +92,7 @@ def open_parsed(
             call_ids=state.last_tool_call_ids,
             history=history,
             audit=RunningAudit(known.expected, audited) if parser.audits else None,
-            repair=begin_repair(live, known.chat_request, repaired) if repairs else None,
+            repair=begin_repair(live, known.asked(live.processor.keep_tool_calls), repaired) if repairs else None,
         )
         if history is not None:
             signed = model.signer is not None and state.signature is not None
@@ -122,7 +123,8 @@ def _reopen(
         live = LiveStream(parser, waiting.processor, window, reader.decode, budget)
         return live, Lengths(waiting.prompt, waiting.output), waiting.audit, waiting.repair
     repairs = parser.repairs(known.chat_request, by_default=False)
-    processor = parser.processor(known.chat_request, known.shaping.prototype, repaired=repairs)
+    request = known.as_chat if repairs else known.chat_request
+    processor = parser.processor(request, known.shaping.prototype, repaired=repairs)
     live = LiveStream(parser, processor, window, reader.decode, budget)
     return live, *read_checkpoint(live, checkpoint, model.limits.max_model_len)
 
@@ -212,12 +214,16 @@ class CarriedParsed:
     @property
     def counts_ids(self) -> bool:
         live = self._stream.live
+        if self._stream.repair is not None:
+            return False  # it counts as it reads
         return live.parser.counts_reasoning and not counts_as_it_reads(live.processor.parser)
 
     def count_reasoning(self, token_ids: Sequence[int], length: int) -> int:
         live = self._stream.live
         if not live.parser.counts_reasoning:
             return 0
+        if self._stream.repair is not None:
+            return self._stream.repair.reasoning_tokens
         # A parser that counts as it reads looks at their number alone.
         ids = token_ids if self.counts_ids else [0] * length
         return int(live.processor.parser.count_reasoning_tokens(tuple(ids)))

@@ -23,6 +23,7 @@ from core.upstream.version import vllm_version
 __all__ = [
     "ChatStreamProcessor",
     "always_adjusts",
+    "as_chat",
     "build_parser",
     "choose_parser_class",
     "constrain_calls",
@@ -130,6 +131,18 @@ def counts_as_it_reads(parser: Any) -> bool:
 def is_chat(request: Any) -> bool:
     """Whether a validated request is a chat's, and not of a dialect with requests of its own."""
     return isinstance(request, ChatCompletionRequest)
+
+
+def as_chat(request: Any) -> Any:
+    """The chat request that one of another dialect is to those who read its answer; a chat's is itself.
+
+    Some parsers know tools in a chat's form only, and find no calls for requests of another.
+    """
+    if is_chat(request):
+        return request
+    from core.upstream.responses_chat import responses_as_chat  # late: only a deployment that speaks Responses
+
+    return responses_as_chat(request)
 
 
 def new_processor(

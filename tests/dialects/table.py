@@ -31,7 +31,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "results" / "dialects.md"
 CHUNKINGS = ("by 1", "by 7", "whole")
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 # What a request may hold to be put in the words of every dialect.
-_KNOWN = {"model", "messages", "tools", "tool_choice", "chat_template_kwargs", "parallel_tool_calls"}
+KNOWN = {"model", "messages", "tools", "tool_choice", "chat_template_kwargs", "parallel_tool_calls"}
 _HEAD = """# Messages and Responses: streamed and one-shot answers
 
 `python -m tests.dialects.table` writes this page. It runs the outputs of [equality.md](../equality.md), of which every parser and
@@ -220,19 +220,20 @@ def compare(model: Model, title: str, found: Iterator[Case]) -> Row:
     """Run the cases of one parser or pair."""
     row = Row(title)
     for case in found:
-        if not case.request.keys() <= _KNOWN:
+        if not case.request.keys() <= KNOWN:
             continue
         row.outputs += 1
         whole = {way.dialect.name: way.one_shot(model, case) for way in (CHAT, MESSAGES, RESPONSES)}
         for chunking in CHUNKINGS:
-            chats = _kinds(whole["chat"], CHAT.streamed(model, case, chunking))
+            chats = kinds_of(whole["chat"], CHAT.streamed(model, case, chunking))
             for way in (MESSAGES, RESPONSES):
-                kinds = _kinds(whole[way.dialect.name], way.streamed(model, case, chunking))
+                kinds = kinds_of(whole[way.dialect.name], way.streamed(model, case, chunking))
                 row.take(way, case, chunking, kinds, chats)
     return row
 
 
-def _kinds(whole: Json, stream: Json) -> set[str]:
+def kinds_of(whole: Json, stream: Json) -> set[str]:
+    """What differs between an answer and another, or its joined stream, but for what is harmless."""
     return set(joined.kinds(whole, stream)) - _HARMLESS
 
 

@@ -19,6 +19,7 @@ from core.render.request_parser import RequestParser
 from core.render.sampling import Sampling, resolve_sampling
 from core.upstream.conversations import count_history_tool_calls, has_non_text_content
 from core.upstream.responses import chat_messages, tool_dicts
+from core.upstream.responses_chat import chat_choice
 
 # What vLLM cuts a prompt to where the request lets it: to what fits.
 _FITTING = -1
@@ -138,19 +139,9 @@ def _parse_context(renderer: Renderer, request: Any, conversation: Conversation)
     """What an engine that parses by itself needs of a request, in the form of a chat's: vLLM's ``ParseContext``."""
     return {
         "tools": conversation.tools if conversation.tools is not None else tool_dicts(request, exclude_unwanted=False),
-        "tool_choice": _chat_choice(request.tool_choice),
+        "tool_choice": chat_choice(request.tool_choice),
         "parallel_tool_calls": request.parallel_tool_calls,
         "include_reasoning": request.include_reasoning,
         "chat_template_kwargs": {} if renderer.is_harmony else conversation.arguments,
         "history_tool_call_cnt": count_history_tool_calls(request),
     }
-
-
-def _chat_choice(choice: Any) -> Any:
-    """A tool choice in the form of a chat's, which has no others than these."""
-    if isinstance(choice, str):
-        return choice
-    if choice.type == "allowed_tools":
-        return choice.mode
-    name = getattr(choice, "name", None)
-    return "auto" if name is None else {"type": "function", "function": {"name": name}}

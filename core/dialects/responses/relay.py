@@ -168,7 +168,9 @@ def answer(
     (source,) = responses
     model = request.model
     asked = request.kept.asked if request.chat is None else request.chat
-    (output,) = read_chat(model, source, request.options, asked, source.prompt_token_ids, count_reasoning=True)
+    (output,) = read_chat(
+        model, source, request.options, asked, source.prompt_token_ids, count_reasoning=True, repaired=True
+    )
     report_findings([output], report)
     usage = response_usage(
         request.prompt_tokens,

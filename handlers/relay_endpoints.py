@@ -119,7 +119,9 @@ def relay_router(settings: Settings) -> Router:
     check_engines(settings)
     relay = Relay(settings)
     lookups = (route for dialect in DIALECTS for route in _lookups(dialect))
-    return Router(routes=(*map(relay.route, DIALECTS), *count_routes(), *lookups), encodes=True, close=relay.close)
+    return Router(
+        routes=(*map(relay.route, DIALECTS), *count_routes(relayed=True), *lookups), encodes=True, close=relay.close
+    )
 
 
 def _lookups(dialect: Dialect) -> Iterator[Route]:

@@ -27,7 +27,7 @@ def server_app(settings: Settings) -> FastAPI:
     if settings.engine_url:
         from handlers.relay_endpoints import relay_router  # httpx: only a deployment with an engine has a use for it
 
-        routers.append(relay_router(settings))
+        routers.insert(0, relay_router(settings))  # of a path that two have, the first answers: counts are the relay's
     if settings.playground:
         from handlers.playground.endpoints import PLAYGROUND  # late: few servers show it
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from core.choice.written_call import Tools
+from core.upstream.requests import answer_format, forced_tool
 
 
 class Asked(NamedTuple):
@@ -32,10 +33,6 @@ def asked_of(chat_request: Any, *, keeps_calls: bool) -> Asked:
         function = getattr(tool, "function", None)
         if function is not None and function.name:
             tools[function.name] = function.parameters or {}
-    hides = not chat_request.include_reasoning
-    choice = chat_request.tool_choice
-    named = getattr(getattr(choice, "function", None), "name", None)
-    forced = "" if choice == "required" else named
-    form = chat_request.response_format
-    constrained = chat_request.structured_outputs is not None or (form is not None and form.type != "text")
+    hides, forced = not chat_request.include_reasoning, forced_tool(chat_request)
+    constrained = chat_request.structured_outputs is not None or answer_format(chat_request) != "text"
     return Asked(tools, keeps_calls, forced, chat_request.parallel_tool_calls is False, hides, hides and constrained)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from core.dialects.error_shape import ErrorShape
 from core.json import Json
@@ -45,11 +45,19 @@ class Rendering(Protocol):
         ...
 
 
+class Counted(NamedTuple):
+    """The answer of a counting endpoint, the number that it holds, and what the audit found of the prompt."""
+
+    answer: Json
+    tokens: int
+    findings: tuple[str, ...]
+
+
 class Counting(Protocol):
     """The door to counting the tokens of a prompt without generating."""
 
-    def count(self, model: Model, body: Any) -> tuple[Json, int]:
-        """The answer, and the number that it holds.
+    def count(self, model: Model, body: Any, *, relayed: bool = False) -> Counted:
+        """Count a prompt: of render, or ``relayed`` as the relay writes it for its engine.
 
         Raises:
             ModelNotFound, BadRequest, SchemaError: as rendering does.

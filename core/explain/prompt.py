@@ -33,7 +33,7 @@ def explain_prompt(model: Model, body: Any) -> tuple[Json, list[int]]:
     request = validate_chat(body)
     model.resolve_name(request.model)
     with refusals():
-        chat = prepare_chat(model.renderer, request)
+        chat = prepare_chat(model.renderer, request, repaired=model.renderer.repairs(relayed=False))
         check_prompt(chat.prompt)
     ids = chat.prompt.token_ids
     tokens = []
@@ -43,4 +43,5 @@ def explain_prompt(model: Model, body: Any) -> tuple[Json, list[int]]:
         text, window = detokenize(model.tokenizer, [number], window, _SHOWN)
         tokens.append({"id": number, "text": text, "special": number in special})
     whole = chat.prompt.text if chat.prompt.text is not None else model.tokenizer.decode(ids)
-    return {"tokens": tokens, "count": len(ids), "lost": lost_words(request, chat.conversation.tools, whole)}, ids
+    lost = lost_words(request.messages, chat.conversation.tools, whole)
+    return {"tokens": tokens, "count": len(ids), "lost": lost}, ids

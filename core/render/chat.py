@@ -6,7 +6,7 @@ say; sampling parameters are made; the request for the engine is assembled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,9 @@ def render_valid_chat(
         ModelNotFound, BadRequest: in the order in which vLLM checks.
     """
     written, _ = render_counted_chat(model, request, request_id, images, turn)
-    return written if turn is None else {**written, **turn.result.fields()}
+    if turn is not None:
+        written.update(turn.result.fields())
+    return written
 
 
 def render_counted_chat(
@@ -96,9 +98,7 @@ def render_counted_chat(
     check_beam_search(request)
     renderer = model.renderer
     with refusals():
-        options = renderer.options
-        repaired = options.prompts == "repaired" or (relayed and options.prompts is None)
-        chat = prepare_chat(renderer, request, images, turn, repaired)
+        chat = prepare_chat(renderer, request, images, turn, renderer.repairs(relayed))
         check_prompt(chat.prompt)
         completion = request.max_completion_tokens
         requested = completion if completion is not None else request.max_tokens
@@ -121,13 +121,23 @@ def render_counted_chat(
             parse_context=parse_context(request, {} if renderer.is_harmony else arguments),
             images=images,
         )
-        if options.audit != "off":
-            text = chat.prompt.text
-            text = renderer.tokenizer.decode(chat.prompt.token_ids) if text is None else text
-            written.findings = tuple(audit_prompt(request, chat.conversation.tools, text, sampling.params))
-            if options.audit == "response" and not relayed:
+        if renderer.options.audit != "off":
+            written.findings = find_lost(renderer, chat, request.messages, sampling.params)
+            if renderer.options.audit == "response" and not relayed:
                 written["audit"] = list(written.findings)
         return written, len(chat.prompt.token_ids)
+
+
+def find_lost(
+    renderer: Renderer, chat: PreparedChat, messages: Sequence[Any], params: Mapping[str, Any] | None = None
+) -> tuple[str, ...]:
+    """What the audit finds of a prompt that says ``messages``, in the order of its kinds.
+
+    Without the sampling parameters it is only the prompt that is looked at.
+    """
+    prompt, conversation = chat.prompt, chat.conversation
+    text = renderer.tokenizer.decode(prompt.token_ids) if prompt.text is None else prompt.text
+    return tuple(audit_prompt(conversation.request, messages, conversation.tools, text, params))
 
 
 @dataclass(frozen=True)

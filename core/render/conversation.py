@@ -5,7 +5,7 @@ The first step of a rendering. The order of the checks is that of vLLM's ``Onlin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,7 +73,8 @@ def read_tokenized(renderer: Renderer, request: Any) -> Conversation:
     Raises:
         Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
     """
-    return read_conversation(renderer, request, request.messages, _tool_dicts(request))
+    repaired = renderer.repairs(relayed=False)
+    return read_conversation(renderer, request, request.messages, _tool_dicts(request, repaired), repaired)
 
 
 def read_conversation(
@@ -114,14 +115,19 @@ def gather(
 
 
 def _tool_dicts(request: Any, repaired: bool = False) -> list[dict[str, Any]] | None:
-    """The tools as templates see them; ``strict`` is for the decoder, and repaired no word for the model."""
+    """The tools as templates see them; repaired without ``strict``, which is for the decoder."""
     if request.tools is None:
         return None
     tools = [tool.model_dump() for tool in request.tools]
-    if repaired:
-        for tool in tools:
-            tool["function"].pop("strict", None)
-    return tools
+    return without_strict(tools) if repaired else tools
+
+
+def without_strict(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Tools in a chat's form without ``strict``, as a repaired prompt shows them."""
+    return [
+        {**tool, "function": {name: value for name, value in tool["function"].items() if name != "strict"}}
+        for tool in tools
+    ]
 
 
 def check_template_trust(renderer: Renderer, request: Any) -> None:

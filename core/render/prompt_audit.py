@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from core.upstream.requests import answer_format, forced_tool
+
 KINDS = ("dropped", "unconstrained", "no_call")
 
 _WORD = re.compile(r"\w+")
@@ -25,37 +27,46 @@ _THOUGHT = re.compile(r"^.*</think>", re.DOTALL)
 
 
 def audit_prompt(
-    request: Any, tools: Sequence[Mapping[str, Any]] | None, prompt: str, params: Mapping[str, Any]
+    request: Any,
+    messages: Sequence[Any],
+    tools: Sequence[Mapping[str, Any]] | None,
+    prompt: str,
+    params: Mapping[str, Any] | None,
 ) -> list[str]:
     """The kinds of what is wrong, in the order of ``KINDS``.
 
-    ``request`` is vLLM's chat request, ``tools`` are those that the template was
-    shown, ``prompt`` is the text of the prompt and ``params`` are the sampling parameters.
+    ``request`` is vLLM's, ``messages`` are those of a chat, ``tools`` those that
+    the template was shown, ``prompt`` is the text of the prompt. ``params`` are the
+    sampling parameters; None where nothing is generated, and nothing constrained.
     """
     found = []
-    if not _holds(prompt, _texts(request, tools or ())):
+    if not _holds(prompt, _texts(messages, tools or ())):
         found.append("dropped")
-    choice, constraint = request.tool_choice, params.get("structured_outputs")
-    if request.tools and choice not in (None, "none", "auto") and not constraint:
-        found.append("unconstrained")
-    formatted = getattr(request.response_format, "type", "text") != "text"
-    if request.tools and choice == "auto" and formatted and constraint and not constraint.get("structural_tag"):
+    if params is None or not request.tools or request.tool_choice in (None, "none"):
+        return found
+    constraint = params.get("structured_outputs")
+    if forced_tool(request) is not None:
+        if not constraint:
+            found.append("unconstrained")
+    elif answer_format(request) != "text" and constraint and not constraint.get("structural_tag"):
         found.append("no_call")
     return found
 
 
-def lost_words(request: Any, tools: Sequence[Mapping[str, Any]] | None, prompt: str, most: int = 50) -> list[str]:
+def lost_words(
+    messages: Sequence[Any], tools: Sequence[Mapping[str, Any]] | None, prompt: str, most: int = 50
+) -> list[str]:
     """The first words of a request that are not in its prompt, each once; see :func:`audit_prompt`."""
     said = set(_WORD.findall(_ESCAPE.sub(_unescaped, prompt)))
-    lost = (word for text in _texts(request, tools or ()) for word in _WORD.findall(text) if word not in said)
+    lost = (word for text in _texts(messages, tools or ()) for word in _WORD.findall(text) if word not in said)
     return list(islice(dict.fromkeys(lost), most))
 
 
-def _texts(request: Any, tools: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _texts(messages: Sequence[Any], tools: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What the model has to be told, in the order of a prompt: the tools' names, then what the messages say."""
     for tool in tools:
         yield tool["function"]["name"]
-    for message in request.messages:
+    for message in messages:
         fields: Mapping[str, Any] = message if isinstance(message, Mapping) else message.model_dump()
         content = fields.get("content")
         parts = content if isinstance(content, list) else [content]

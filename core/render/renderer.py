@@ -46,6 +46,10 @@ class Renderer:
     parser: ChatParser | None
     images: ImageReader | None = None
 
+    def repairs(self, relayed: bool) -> bool:
+        """Whether prompts keep what vLLM would lose; ``relayed`` are those of the relay for its engine."""
+        return self.options.prompts == "repaired" or (relayed and self.options.prompts is None)
+
     def tokenize_params(self, request: Any) -> Any:
         """vLLM's ``TokenizeParams`` of a request.
 

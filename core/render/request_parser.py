@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from core.render.conversation import Conversation
 from core.render.mistral import is_mistral
 from core.upstream.mistral import is_mistral_tool_parser
+from core.upstream.requests import answer_format
 
 if TYPE_CHECKING:
     from core.parsing.chat_parser import ChatParser
@@ -49,7 +50,7 @@ class RequestParser:
 
         if prompt_token_ids is not None:
             tell_prompt(self._live, prompt_token_ids)
-        if self._repaired and self._request.response_format is not None and self._request.tool_choice == "auto":
+        if self._repaired and self._request.tool_choice == "auto" and answer_format(self._request) != "text":
             # Else a format of the answer makes calls impossible. With calls constrained so far, vLLM allows either.
             constrain_calls(self._live)
         self._live.adjust_request(request=self._request)

@@ -73,6 +73,25 @@ def tokenize_types() -> tuple[type[BaseModel], ...]:
     return TokenizeCompletionRequest, TokenizeChatRequest
 
 
+def forced_tool(request: Any) -> str | None:
+    """The tool that an answer has to call: "" is any, None that none has to be called.
+
+    ``request`` is vLLM's, a chat's or one of Responses.
+    """
+    choice = request.tool_choice
+    if "required" in (choice, getattr(choice, "mode", None)):
+        return ""
+    name: str | None = getattr(getattr(choice, "function", choice), "name", None)
+    return name
+
+
+def answer_format(request: Any) -> str:
+    """The type of the format that an answer has to have, "text" for none; ``request`` as above."""
+    chat = "response_format" in type(request).model_fields
+    form = request.response_format if chat else getattr(request.text, "format", None)
+    return getattr(form, "type", "text") or "text"
+
+
 def chat_params(request: Any, template: str | None, content_format: str, effort_map: Mapping[str, str]) -> Any:
     """vLLM's ``ChatParams`` of a request; ``effort_map`` says what the template calls the efforts of a chat."""
     if not effort_map or not issubclass(type(request), chat_type()):

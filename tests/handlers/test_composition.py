@@ -43,6 +43,29 @@ def test_without_an_engine_the_server_has_no_relay(models_dir: Path) -> None:
     assert paths(app) == DERENDER.paths | RENDER.paths | WATCHED
 
 
+def test_a_count_is_of_the_prompt_that_the_server_sends(models_dir: Path) -> None:
+    """A forced format empties the user's turn at render, and in the relay only where it is told to."""
+    folder = str(models_dir / "qwen3")
+    body = {"model": "m", "messages": [{"role": "user", "content": "one two three"}]}
+    counts = {}
+    for engines in ((), ("http://127.0.0.1:9",)):
+        for prompts in (None, "vllm", "repaired"):
+            settings = Settings(
+                model=folder,
+                served_model_name=("m",),
+                chat_template_content_format="openai",
+                engine_url=engines,
+                prompts=prompts,
+            )
+            with TestClient(server_app(settings)) as client:
+                answer = client.post("/v1/messages/count_tokens", json=body)
+                counts[bool(engines), prompts] = answer.json()["input_tokens"]
+    whole = counts[True, "repaired"]
+    assert counts[False, "vllm"] == whole - 3
+    lost = {(False, None), (False, "vllm"), (True, "vllm")}
+    assert counts == {key: whole - 3 if key in lost else whole for key in counts}
+
+
 def test_what_the_routers_hold_is_closed_when_the_server_ends(settings: Settings) -> None:
     closed = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,9 @@ from core.dialects.responses.errors import InvalidRequest
 from core.errors import BadRequest
 from core.json import Json
 from core.model import Model
-from core.render.chat import PreparedChat
-from core.render.conversation import Conversation, check_template_trust, gather, read_conversation
-from core.render.generate_request import generate_request
+from core.render.chat import PreparedChat, find_lost
+from core.render.conversation import Conversation, check_template_trust, gather, read_conversation, without_strict
+from core.render.generate_request import Rendered, generate_request
 from core.render.media import AS_ASKED, ImageHandling
 from core.render.prompt import Prompt, TurnEncoder, check_ids, check_prompt, encode_conversation
 from core.render.renderer import Renderer
@@ -29,22 +30,29 @@ _FITTING = -1
 class RenderedResponse:
     """A request for the engine, and the sampling parameters that the answer's envelope tells."""
 
-    body: Json
+    body: Rendered
     sampling: Sampling
     prompt_tokens: int
     grammar_from_parser: bool
 
 
 def render_response(
-    model: Model, request: Any, images: ImageHandling = AS_ASKED, turn: TurnEncoder | None = None
+    model: Model,
+    request: Any,
+    images: ImageHandling = AS_ASKED,
+    turn: TurnEncoder | None = None,
+    *,
+    relayed: bool = False,
 ) -> RenderedResponse:
     """Render vLLM's ``ResponsesRequest``, whose own fields a parser may set. ``turn`` is the conversation's last.
+
+    ``relayed`` says that it is the relay's own request for its engine.
 
     Raises:
         Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
     """
     renderer = model.renderer
-    prepared = prepare_response(renderer, request, images, turn)
+    prepared = prepare_response(renderer, request, images, turn, renderer.repairs(relayed))
     check_prompt(prepared.prompt)
     length = len(prepared.prompt.token_ids)
     sampling = response_sampling(renderer, request, length)
@@ -58,6 +66,10 @@ def render_response(
         parse_context=_parse_context(renderer, request, prepared.conversation),
         images=images,
     )
+    if renderer.options.audit != "off":
+        body.findings = find_lost(renderer, prepared, _messages(renderer, prepared), sampling.params)
+        if renderer.options.audit == "response" and not relayed:
+            body["audit"] = list(body.findings)
     return RenderedResponse(body, sampling, length, bool(getattr(request, "_grammar_from_parser", False)))
 
 
@@ -92,9 +104,15 @@ def adjusted(model: Model, request: Any) -> Any:
 
 
 def prepare_response(
-    renderer: Renderer, request: Any, images: ImageHandling = AS_ASKED, turn: TurnEncoder | None = None
+    renderer: Renderer,
+    request: Any,
+    images: ImageHandling = AS_ASKED,
+    turn: TurnEncoder | None = None,
+    repaired: bool = False,
 ) -> PreparedChat:
     """The prompt of a request, which the parser may change in place.
+
+    With ``repaired`` it keeps what vLLM would lose (``ModelOptions.prompts``).
 
     Raises:
         Exception: of any kind, over what the request holds; see ``core.upstream.refusals``.
@@ -103,7 +121,9 @@ def prepare_response(
     if renderer.is_harmony:
         return _prepare_harmony(renderer, request)
     tools = tool_dicts(request, exclude_unwanted=renderer.options.exclude_tools_when_tool_choice_none)
-    conversation = read_conversation(renderer, request, chat_messages(request), tools)
+    if repaired and tools is not None:
+        tools = without_strict(tools)
+    conversation = read_conversation(renderer, request, chat_messages(request), tools, repaired)
     parser = RequestParser(renderer.parser, conversation)
     prompt = encode_conversation(renderer, conversation, images, turn)
     parser.adjust(prompt.token_ids)
@@ -130,6 +150,16 @@ def _prepare_harmony(renderer: Renderer, request: Any) -> PreparedChat:
     return PreparedChat(conversation, prompt, parser)
 
 
+def _messages(renderer: Renderer, prepared: PreparedChat) -> Sequence[Any]:
+    """What a prompt has to say, as messages of a chat; of gpt-oss models what the input says as it stands."""
+    if not renderer.is_harmony:
+        return prepared.conversation.messages
+    request = prepared.conversation.request
+    given = [{"content": request.input}] if isinstance(request.input, str) else request.input
+    said = [item for item in given if isinstance(item, dict) and item.get("type", "message") == "message"]
+    return [{"content": request.instructions}, *said]
+
+
 def chat_like(items: Any) -> list[Any]:
     """The items that have content, for a look at its parts."""
     return [item for item in items if isinstance(item, dict) and isinstance(item.get("content"), list)]
@@ -138,7 +168,7 @@ def chat_like(items: Any) -> list[Any]:
 def _parse_context(renderer: Renderer, request: Any, conversation: Conversation) -> Json:
     """What an engine that parses by itself needs of a request, in the form of a chat's: vLLM's ``ParseContext``."""
     return {
-        "tools": conversation.tools if conversation.tools is not None else tool_dicts(request, exclude_unwanted=False),
+        "tools": tool_dicts(request, exclude_unwanted=False),
         "tool_choice": chat_choice(request.tool_choice),
         "parallel_tool_calls": request.parallel_tool_calls,
         "include_reasoning": request.include_reasoning,

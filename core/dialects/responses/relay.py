@@ -64,8 +64,10 @@ def open_request(
             messages = chat_messages(request.model_copy(update={"input": deepcopy(request.input)}))
             turn = begin_turn(model, body, messages, given, turns, door)
         # Rendering lets a parser set the request's own fields; the answer is read by what the client said.
-        rendered = render_response(model, asked, RELAYED, None if turn is None else turn.continuation)
-    prompt = {**rendered.body, "stream_options": {"include_usage": True}}
+        continuation = None if turn is None else turn.continuation
+        rendered = render_response(model, asked, RELAYED, continuation, relayed=True)
+    prompt = rendered.body
+    prompt["stream_options"] = {"include_usage": True}
     if rendered.grammar_from_parser:
         prompt["reasoning_ended"] = True
     assert isinstance(body, Mapping)

@@ -32,7 +32,9 @@ def render(model: Model, body: Any, request_id: str | None = None, images: Image
         )
     with refusals():
         written = render_response(model, request, images, turn).body
-    return written if turn is None else {**written, **turn.result.fields()}
+    if turn is not None:
+        written.update(turn.result.fields())
+    return written
 
 
 def forms() -> Sequence[type[BaseModel]]:

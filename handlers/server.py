@@ -7,18 +7,21 @@ from importlib.util import find_spec
 from handlers.app import create_app
 from handlers.blas import use_one_thread
 from handlers.derender_endpoints import DERENDER
+from handlers.network import Network
 from handlers.render_endpoints import RENDER
 from handlers.routing import Router
 from handlers.settings import Settings
 from handlers.web import FastAPI
 from handlers.work.offload import Offloading
 
+# What a page may read of an answer besides its body.
+EXPOSED_HEADERS = ("retry-after", "x-request-id")
 # What reading images takes: the extra ``images`` of the distribution.
 _IMAGE_PACKAGES = ("PIL", "numpy", "blake3")
 
 
-def server_app(settings: Settings) -> FastAPI:
-    """Render and derender, and where an engine is configured the relay.
+def server_app(settings: Settings, network: Network | None = None) -> FastAPI:
+    """Render and derender, and where an engine is configured the relay; for pages of other origins as ``network`` says.
 
     Raises:
         ConfigurationError: the settings or the model cannot work.
@@ -35,6 +38,18 @@ def server_app(settings: Settings) -> FastAPI:
     offloading = Offloading(settings)
     app = create_app(settings, *routers, handler=offloading.handler)
     app.state.offloading = offloading
+    if network is not None and network.allowed_origins:
+        from starlette.middleware.cors import CORSMiddleware  # late: few servers are for pages of other origins
+
+        # Added last, it is outermost: a browser's question before a request brings no key.
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=network.allowed_origins,
+            allow_methods=network.allowed_methods,
+            allow_headers=network.allowed_headers,
+            allow_credentials=network.allow_credentials,
+            expose_headers=EXPOSED_HEADERS,
+        )
     return app
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from core.errors import ConfigurationError
 from core.options import PASSABLE
+from core.upstream.version import vllm_version
 from handlers.settings import CHOICES, PREFIX
 from handlers.slices import VARIABLE, choose
 
@@ -28,6 +29,23 @@ _FLAGS = (
     "require-engine-version",
     "playground",
 )
+# How a server listens (``handlers.network``): read from the environment as well, by the same names.
+_NETWORK = {
+    "host": "the address to listen on; default: 127.0.0.1",
+    "port": "default: 8000",
+    "uds": "the path of a Unix socket to listen on, in place of host and port",
+    "workers": "processes that share the port; default: 1",
+    "keep-alive": "seconds for which an idle connection is held; default: 75",
+    "ssl-keyfile": "the key of the certificate, PEM",
+    "ssl-certfile": "the certificate that the server shows, PEM: it speaks TLS then",
+    "ssl-ca-certs": "who signs the certificates of clients, PEM",
+    "ssl-cert-reqs": "certificates of clients: 0: none (the default), 1: where there is one, 2: wanted",
+    "ssl-ciphers": "OpenSSL's names of ciphers",
+    "allowed-origins": "origins whose pages may call, names or a JSON list; default: none",
+    "allowed-methods": "methods that they may use; default: all",
+    "allowed-headers": "headers that they may send; default: all",
+}
+_NETWORK_FLAGS = ("allow-credentials",)
 _VALUES = {
     "tokenizer": "another folder, bundle or s3:// address that the tokenizer and its chat template are read from",
     "tool-call-parser": "vLLM's tool parser (hermes, llama3_json, ...)",
@@ -62,6 +80,7 @@ _VALUES = {
     "media-model-id": "what image hashes are taken with: the engine's model argument; default: MODEL_DIR as given",
 }
 
+_LISTS = ("served-model-name", "state-key", "engine-url", "engine-params", "api-key", "allowed-media-domains")
 _WORDS = {
     "prompts": "whether render keeps what vLLM loses of a request; default: vllm at render, repaired in the relay",
     "chunk-form": "how derender writes: as vLLM, or as OpenAI, without nulls in deltas and with cached tokens",
@@ -80,14 +99,34 @@ _WORDS = {
 }
 
 
+class _Version(argparse.Action):
+    """Print the versions and end."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib import metadata  # late: few ask
+
+        choose(os.environ.get(VARIABLE) or None)
+        try:
+            own = metadata.version("derender")
+        except metadata.PackageNotFoundError:
+            own = "(not installed)"  # a tree that runs as it lies, in an image
+        try:
+            parsers = f"parsers of vLLM {vllm_version()}"
+        except ConfigurationError:
+            parsers = "no parsers of vLLM"
+        print(f"derender {own}, {parsers}")
+        parser.exit()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0, or 1 with one line on standard error."""
-    arguments = _parser().parse_args(_with_dashes(sys.argv[1:] if argv is None else argv))
+    given = _with_dashes(sys.argv[1:] if argv is None else argv)
     try:
+        arguments = _parser().parse_args(_with_config(given))
         status: int = arguments.run(arguments)
         return status
     except ConfigurationError as exc:
-        print(f"derender: {exc}", file=sys.stderr)
+        print(f"derender: {_as_typed(str(exc), given)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -102,20 +141,42 @@ def _with_dashes(argv: Sequence[str]) -> list[str]:
     return [_UNDERSCORES.sub(lambda flag: flag[0].replace("_", "-"), argument) for argument in argv]
 
 
+def _with_config(given: list[str]) -> list[str]:
+    """The arguments, with those of ``serve --config FILE``."""
+    if given[:1] != ["serve"] or not any(one.partition("=")[0] == "--config" for one in given):
+        return given
+    from handlers.commands.config_file import with_config_file  # late: YAML, for a start that has a file
+
+    switches = frozenset(f"--{name}" for name in (*_FLAGS, *_NETWORK_FLAGS))
+    return ["serve", *with_config_file(given[1:], switches, frozenset(f"--{name}" for name in _LISTS))]
+
+
+def _as_typed(message: str, given: Sequence[str]) -> str:
+    """A message about variables, with the flags in their place that were given instead."""
+    for flag in sorted({one.partition("=")[0] for one in given if one.startswith("--")}, key=len, reverse=True):
+        variable = PREFIX + flag[2:].replace("-", "_").upper()
+        message = re.sub(rf"\b{variable}\b(?: \({flag}\))?", flag, message)
+    return message
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="derender", description="render and derender for token-in/token-out engines")
+    parser.add_argument("--version", action=_Version, nargs=0, help="this distribution's version, and vLLM's")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     # No abbreviations, as in vLLM: the flag that one stands for may be another tomorrow.
     serve = commands.add_parser("serve", help="the service on uvicorn", allow_abbrev=False)
-    serve.add_argument("model", metavar="MODEL_DIR", help="a model folder, a bundle, or a bundle's s3://bucket/prefix")
-    serve.add_argument("--host", default="127.0.0.1")
-    serve.add_argument("--port", type=int, default=8000)
-    serve.add_argument("--workers", type=int, default=1, metavar="N", help="processes that share the port")
+    serve.add_argument(
+        "model",
+        metavar="MODEL_DIR",
+        nargs="?",
+        help="a model folder, a bundle, or a bundle's s3://bucket/prefix; default: DERENDER_MODEL",
+    )
+    serve.add_argument("--config", metavar="FILE", help="flags with their values, as YAML; the command line wins")
     serve.add_argument("--served-model-name", nargs="+", metavar="NAME", help="default: MODEL_DIR as given")
-    for name in _FLAGS:
+    for name in (*_FLAGS, *_NETWORK_FLAGS):
         serve.add_argument(f"--{name}", action="store_true")
-    for name, text in _VALUES.items():
+    for name, text in (_NETWORK | _VALUES).items():
         serve.add_argument(f"--{name}", help=text, metavar="VALUE")
     for name, text in _WORDS.items():
         choices = [choice for choice in CHOICES[name.replace("-", "_")] if choice is not None]
@@ -172,18 +233,20 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(arguments: argparse.Namespace) -> int:
     environ = dict(os.environ)
-    environ[PREFIX + "MODEL"] = arguments.model
-    for name in ("served_model_name", "state_key", "engine_url", "engine_params", "api_key", "allowed_media_domains"):
-        if getattr(arguments, name):
-            environ[PREFIX + name.upper()] = " ".join(getattr(arguments, name))
-    for name in (*_FLAGS, *_VALUES, *_WORDS):
+    if arguments.model is not None:
+        environ[PREFIX + "MODEL"] = arguments.model
+    for name in _LISTS:
+        value = getattr(arguments, name.replace("-", "_"))
+        if value:
+            environ[PREFIX + name.replace("-", "_").upper()] = " ".join(value)
+    for name in (*_FLAGS, *_NETWORK_FLAGS, *_NETWORK, *_VALUES, *_WORDS):
         value = getattr(arguments, name.replace("-", "_"))
         if value:
             environ[PREFIX + name.replace("-", "_").upper()] = "true" if value is True else str(value)
     choose(environ.get(VARIABLE) or None)
     from handlers.commands.serve import serve  # uvicorn and the model are loaded only by the command that needs them
 
-    return serve(environ, arguments.host, arguments.port, arguments.workers)
+    return serve(environ)
 
 
 def _explain(arguments: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -15,13 +16,17 @@ _LAST_SECONDS = 5
 
 
 class DrainingServer(uvicorn.Server):
-    """The first signal gives what runs ``seconds``, then ends it; the second ends at once."""
+    """The first signal gives what runs ``seconds``, then ends it; the second ends at once.
 
-    def __init__(self, config: uvicorn.Config, drain: Drain, seconds: float) -> None:
+    ``at_end`` is called last.
+    """
+
+    def __init__(self, config: uvicorn.Config, drain: Drain, seconds: float, at_end: Callable[[], None]) -> None:
         config.timeout_graceful_shutdown = int(seconds) + _LAST_SECONDS
         super().__init__(config)
         self._drain = drain
         self._seconds = seconds
+        self._at_end = at_end
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
@@ -34,3 +39,4 @@ class DrainingServer(uvicorn.Server):
             await super().shutdown(sockets)
         finally:
             timer.cancel()
+            self._at_end()  # here: after it, uvicorn ends the process by the signal that it got

@@ -6,7 +6,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 
 import uvicorn
 
@@ -17,17 +16,16 @@ from handlers.commands.guarded_protocol import Guard
 from handlers.commands.workers import Workers, reserve
 from handlers.loading import ModelLoader
 from handlers.log_queue import queued
+from handlers.network import bound_socket, network_from_environ
 from handlers.settings import settings_from_environ
 
 
-def serve(environ: Mapping[str, str], host: str, port: int, workers: int = 1) -> int:
-    """Load the model, then answer until interrupted, in as many processes as there are ``workers``.
+def serve(environ: Mapping[str, str]) -> int:
+    """Load the model, then answer until interrupted.
 
     Raises:
         ConfigurationError: the settings, the address or the model cannot work, or there is no vLLM to parse with.
     """
-    if workers < 1:
-        raise ConfigurationError(f"--workers must be at least 1, not {workers}")
     if not is_installed():
         raise ConfigurationError(
             "this installation has no vLLM parsers: build them with `make setup` in a checkout of derender, "
@@ -37,18 +35,22 @@ def serve(environ: Mapping[str, str], host: str, port: int, workers: int = 1) ->
     from handlers.server import server_app
     from handlers.work.start import working
 
-    settings = settings_from_environ(environ)
-    held = reserve(host, port) if workers > 1 else None
+    network, rest = network_from_environ(environ)
+    settings = settings_from_environ(rest)
+    options = network.uvicorn_options()
+    # First the address: who has it is known before the model is loaded.
+    held = reserve(network) if network.workers > 1 else None
+    alone = bound_socket(network) if held is None else None
     began = time.perf_counter()
-    app = server_app(settings)
+    app = server_app(settings, network)
     print(
-        f"derender: {settings.model} loaded in {time.perf_counter() - began:.2f} s, serving on http://{host}:{port}",
+        f"derender: {settings.model} loaded in {time.perf_counter() - began:.2f} s, serving on {network.address}",
         file=sys.stderr,
         flush=True,
     )
-    if not settings.api_key and not _is_loopback(host):
+    if not settings.api_key and not network.is_private:
         print(
-            f"derender: there is no key (--api-key): whoever reaches {host} may use this server"
+            f"derender: there is no key (--api-key): whoever reaches {network.host} may use this server"
             + (" and its engines" if settings.engine_url else ""),
             file=sys.stderr,
             flush=True,
@@ -57,29 +59,21 @@ def serve(environ: Mapping[str, str], host: str, port: int, workers: int = 1) ->
     if reason is not None:
         print(f"derender: streams are replayed, chunk by chunk: {reason}", file=sys.stderr, flush=True)
 
-    def answer(bound: socket.socket | None = None, began: Callable[[], None] = lambda: None) -> None:
+    def answer(bound: socket.socket, began: Callable[[], None] = lambda: None) -> None:
         guard = Guard(settings.header_timeout, settings.body_timeout, settings.max_connections)
-        config = uvicorn.Config(
-            app, host=host, port=port, log_level="error", lifespan="on", http=guard.protocol(), ws="none"
-        )
-        server = DrainingServer(config, app.state.drain, settings.drain_timeout)
+        config = uvicorn.Config(app, log_level="error", lifespan="on", http=guard.protocol(), ws="none", **options)
+        server = DrainingServer(config, app.state.drain, settings.drain_timeout, network.give_back)
         app.state.offloading.room.connections = lambda: len(server.server_state.connections)
         # First the processes: a fork of this one must find one thread.
         with working(app, settings), queued():
             began()
-            server.run(None if bound is None else [bound])
+            server.run([bound])
 
     if held is not None:
-        return Workers(held, workers, answer).run()
-    answer()
+        return Workers(held, network.workers, answer).run()
+    assert alone is not None
+    answer(alone)
     return 0
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name: of whatever
 
 
 def _why_replayed(loader: ModelLoader) -> str | None:

@@ -18,23 +18,24 @@ from types import FrameType
 from typing import Any
 
 from core.errors import ConfigurationError
+from handlers.network import Network
 
 # A worker that ends sooner than this did not serve; so many of them in a row end the server.
 _SHORT_LIFE = 5.0
 _MOST_FAILURES = 5
 
 
-def reserve(host: str, port: int) -> socket.socket:
+def reserve(network: Network) -> socket.socket:
     """A socket that holds an address for the workers and takes no connection.
 
     Raises:
         ConfigurationError: the address cannot be had.
     """
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, _, _, _, address = socket.getaddrinfo(network.host, network.port, type=socket.SOCK_STREAM)[0]
         return _bound(family, address)
     except (OSError, AttributeError) as exc:  # SO_REUSEPORT is not everywhere
-        raise ConfigurationError(f"cannot share {host}:{port} between workers: {exc}") from exc
+        raise ConfigurationError(f"cannot share {network.address} between workers: {exc}") from exc
 
 
 def _bound(family: int, address: Any) -> socket.socket:

@@ -7,18 +7,21 @@ import io
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from handlers.commands.command_line import _parser as command_line
+from handlers.commands.command_line import _with_config as with_config
 from tests.docs.documents import Block, Document, document, documents
 
 pytestmark = pytest.mark.xdist_group("docs")
 
 # The addresses of `make demo`, which the documents use, and the names that README's text gives.
 DEMO_SERVICE, DEMO_ENGINE = "http://localhost:8100", "http://localhost:8200"
-LANGUAGES = {"python", "json", "sh", "text"}
+LANGUAGES = {"python", "json", "sh", "text", "yaml"}
 CALL = re.compile(r"`(GET|POST) (/[\w/.-]+)`")
 # Different in each answer; of these only the kind of value is compared.
 DRAWN = {"created", "created_at", "config", "checkpoint", "signature", "item_id", "current_item_id"}
@@ -47,6 +50,17 @@ def test_python_blocks_run_and_print_what_they_say(found: Document, service: str
             assert output.getvalue().rstrip("\n") == after.code.rstrip("\n"), block.place
             shown += 1
     assert shown, f"{found.path} shows no output at all"
+
+
+def test_configuration_files_are_those_of_the_server(tmp_path: Path) -> None:
+    """Each block of YAML gives arguments that the command line takes."""
+    blocks = [block for found in documents() for block in found.blocks if block.language == "yaml"]
+    assert blocks
+    for number, block in enumerate(blocks):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(block.code)
+        arguments = command_line().parse_args(with_config(["serve", "--config", str(path)]))
+        assert arguments.model, block.place
 
 
 def calls(found: Document) -> list[tuple[Block, str, str, Block | None]]:

@@ -176,7 +176,7 @@ def check_make(arguments: list[str], place: str) -> None:
 
 def check_derender(arguments: list[str], place: str) -> None:
     if len(arguments) < 2:
-        assert not arguments or arguments[0] in ("serve", "explain", "bundle", "invoke"), place
+        assert not arguments or arguments[0] in ("--version", "serve", "explain", "bundle", "invoke"), place
         return
     if len([word for word in arguments if not word.startswith("-")]) < 2:
         arguments = [arguments[0], "MODEL_DIR", *arguments[1:]]  # a sentence leaves out what does not matter to it

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from core.protocol import derender, engine, openai
 from handlers.commands.command_line import _parser as command_line
+from handlers.network import Network
 from handlers.server import server_app
 from handlers.settings import PREFIX, Settings
 from infra.licences import LOCKS, NOTICES, SLICE, locked, read_notices
@@ -128,6 +129,14 @@ def test_the_settings_table_is_complete_and_its_flags_are_real() -> None:
         assert any(f'"{name}"' in source for source in sources) or hasattr(import_module("vllm.envs"), name), name
 
 
+def test_the_table_of_the_server_is_complete() -> None:
+    page = document("docs/server.md").prose
+    rows = dict(re.findall(r"^\| `(DERENDER_\w+)` \| `([^`]+)` \|", page, re.MULTILINE))
+    names = [entry.name for entry in fields(Network)]
+    assert rows == {PREFIX + name.upper(): "--" + name.replace("_", "-") for name in names}
+    assert all(re.search(rf"{flag}\b", serve_help()) for flag in rows.values())
+
+
 def serve_help() -> str:
     serve = next(action for action in command_line()._subparsers._group_actions).choices["serve"]  # type: ignore[union-attr,index]
     return str(serve.format_help())
@@ -136,7 +145,7 @@ def serve_help() -> str:
 def test_every_variable_that_is_named_is_read_somewhere() -> None:
     folders = ("core", "handlers", "infra", "benchmarks", "tests")
     read = "\n".join(path.read_text() for folder in folders for path in (ROOT / folder).rglob("*.py"))
-    settings = {PREFIX + entry.name.upper() for entry in fields(Settings)}
+    settings = {PREFIX + entry.name.upper() for entry in (*fields(Settings), *fields(Network))}
     for found in documents():
         for name in re.findall(rf"\b{PREFIX}\w*[A-Z]\b", found.text):
             assert name in settings or f'"{name}"' in read, f"{found.path}: {name}"

@@ -17,6 +17,7 @@ import pytest
 
 from core.errors import ConfigurationError
 from handlers.commands.workers import reserve
+from handlers.network import Network
 from tests.support.servers import free_port, running
 from tests.support.waiting import wait_for
 
@@ -75,8 +76,8 @@ def test_workers_do_not_outlive_their_parent(models_dir: Path) -> None:
 def test_an_address_that_is_taken_is_told_at_once(models_dir: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigurationError, match=f"cannot share 127.0.0.1:{port} between workers"):
-            reserve("127.0.0.1", port)
+        with pytest.raises(ConfigurationError, match=f"cannot share http://127.0.0.1:{port} between workers"):
+            reserve(Network(port=port))
 
 
 def _answers(url: str) -> bool:

@@ -22,6 +22,8 @@ MAX_COUNT = 2**53
 MAX_ODD_PARTS = 1000
 # Ids of prompts that one answer may repeat: some 25 MB of JSON.
 MAX_SHOWN_IDS = 2**22
+# Ids that are only turned into text: so many, or twice the context. Some 80 MB.
+MAX_DECODED_IDS = 2**20
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,17 @@ def check_shown_ids(count: int) -> None:
             f"at most {MAX_SHOWN_IDS} are shown",
             "return_token_ids",
         )
+
+
+def check_decoded_ids(count: int, limits: Limits) -> None:
+    """Bound the ids of ``/detokenize``, which no context holds.
+
+    Raises:
+        BadRequest: says how many may be sent.
+    """
+    most = max(2 * limits.max_model_len, MAX_DECODED_IDS)
+    if count > most:
+        raise BadRequest(f"tokens hold {count} ids; at most {most} are turned into text", "tokens")
 
 
 def check_stream_length(chunks: Sequence[GenerateChunk], prompt: int, prior: int, limits: Limits) -> None:

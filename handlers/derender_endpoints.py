@@ -6,10 +6,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from core.bounds import check_decoded_ids
 from core.dialects import DIALECTS
 from core.dialects.dialect import Dialect
 from core.errors import BadRequest
 from core.model import Model
+from core.protocol.body import decode_body
 from core.protocol.derender import OneShotBody, StreamBody, parse_derender
 from core.protocol.lists import PromptIds
 from core.protocol.schema_error import schema_error
@@ -49,11 +51,13 @@ def _derender_route(dialect: Dialect) -> Route:
 
 def detokenize(model: Model, body: bytes, request: Request) -> dict[str, Any]:
     try:
-        parsed = DetokenizeRequest.model_validate_json(body)
+        # Not of the text: pydantic's own form of JSON takes 32 bytes for a number.
+        parsed = DetokenizeRequest.model_validate(decode_body(body))
     except ValidationError as exc:
         raise schema_error(exc) from exc
     count(request, Work(completion_tokens=len(parsed.tokens)))
     model.resolve_name(parsed.model)
+    check_decoded_ids(len(parsed.tokens), model.limits)
     try:
         return {"prompt": model.tokenizer.decode(parsed.tokens)}
     except OverflowError as exc:

@@ -20,7 +20,7 @@ import httpx
 
 from core.errors import RequestError
 from core.protocol.engine import GenerateChunk, GenerateResponse
-from core.protocol.json_text import json_bytes
+from core.protocol.json_text import json_bytes, long_json_bytes
 from core.relay.engine_events import EventReader, read_chunk, read_error, read_response
 from core.relay.errors import EngineError, EngineFailed, EngineTimeout, EngineUnavailable
 from handlers.free_time import Pulse, Silence
@@ -157,7 +157,7 @@ class _Call:
         self._pulse = pulse
         self._http = http
         self._url = url
-        self._body = json_bytes(request)
+        self._body = long_json_bytes(request)
         self._timeout = timeout
         # By either name an engine may know it.
         self._ids = [_ENGINE_PREFIX + request["request_id"], request["request_id"]]

@@ -18,7 +18,7 @@ from core.dialects.dialect import Dialect
 from core.model import Model
 from core.protocol.body import decode_request
 from core.protocol.engine import GenerateChunk, GenerateResponse
-from core.protocol.json_text import json_bytes
+from core.protocol.json_text import long_json_bytes
 from core.relay.answer import AnswerStream, AnswerWriter
 from core.relay.errors import UnreadableOutput
 from core.relay.passing import Passing
@@ -225,7 +225,7 @@ async def whole_answer(engines: EngineClient, dialect: Dialect, request: RelayRe
 
 def _written(collected: Collected, write: WriteAnswer, report: Report) -> bytes:
     """The text of an answer."""
-    return json_bytes(collected.end(write, report))
+    return long_json_bytes(collected.end(write, report))
 
 
 def _note_fault(error: UnreadableOutput, http: Request) -> None:

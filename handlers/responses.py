@@ -8,14 +8,14 @@ from starlette.responses import Response
 
 from core.dialects.error_shape import VLLM_ERRORS, ErrorShape
 from core.errors import RequestError, TooSlow
-from core.protocol.json_text import json_bytes
+from core.protocol.json_text import long_json_bytes
 
 _JSON = "application/json"
 
 
 def json_response(content: Any, status: int = 200) -> Response:
     """``content`` as a JSON response."""
-    return Response(json_bytes(content), status_code=status, media_type=_JSON)
+    return Response(long_json_bytes(content), status_code=status, media_type=_JSON)
 
 
 def text_response(text: bytes) -> Response:

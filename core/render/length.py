@@ -16,6 +16,8 @@ from core.tokenizer import Tokenizer
 _CHARS = 8
 # And texts of this length: 40 MB at most.
 _FREE_CHARS = 131_072
+# None that is longer, however long the context: 600 MB at most.
+_MOST_CHARS = 2**21
 # Beyond, a text may have so many times the tokens of the context.
 _TIMES = 2
 _PIECE = 32_768
@@ -30,7 +32,7 @@ def check_length(tokenizer: Tokenizer, text: str, max_model_len: int) -> None:
     Raises:
         BadRequest: says the limit in tokens.
     """
-    if len(text) <= max(_CHARS * max_model_len, _FREE_CHARS):
+    if len(text) <= min(max(_CHARS * max_model_len, _FREE_CHARS), _MOST_CHARS):
         return
     most = _TIMES * max_model_len
     count = 0

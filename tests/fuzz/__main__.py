@@ -12,7 +12,7 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from tests.fuzz import growth, images, openapi, relay, threads, turns
+from tests.fuzz import growth, images, largest, openapi, relay, threads, turns
 from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Tally
 from tests.fuzz.generators import Generator
 from tests.golden import corpus
@@ -114,7 +114,13 @@ def main(arguments: list[str] | None = None) -> int:
         found = growth.attack(server, models_dir, tally)
         worst = max(found, key=found.__getitem__, default=None)
         if worst is not None:
-            print(f"growth of {corpus.server_key(server)}: at most {found[worst]:.2f} ({worst})", flush=True)
+            print(
+                f"growth of {corpus.server_key(server)}: at most {found[worst]:.2f} ({worst}); "
+                f"{len(tally.faults)} faults",
+                flush=True,
+            )
+    if time.monotonic() < until:
+        status |= largest.main([])
     status |= attack_with_pictures(models_dir, tally, pictured, options.seed, until)
     for number, (server, cases) in enumerate(chosen):
         if time.monotonic() > until:

@@ -9,6 +9,7 @@ import json
 import signal
 import threading
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -116,6 +117,15 @@ class Deployment:
             return None
         self._watch_memory()
         return answer
+
+    def peak(self, request: Request) -> int:
+        """Bytes that Python holds at most over a request that was sent before, above what it held."""
+        tracemalloc.start()
+        try:
+            self._process.call_raw(request.method, request.path, request.body, request.headers)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
 
     def _watch_memory(self) -> None:
         self._sent += 1

@@ -1,13 +1,14 @@
-"""Whether work grows with what is sent, and not faster: every kind of request at n and 4n.
+"""Whether work and memory grow with what is sent, and not faster: every kind of request at n, 2n and 4n.
 
-What is measured is the CPU time of this process, which other processes take no part of; the smallest of several tries
-counts. An exponent above `MOST` is a fault: 1 is linear, 2 is square.
+Work is the CPU time of this process, which other processes take no part of; the smallest of several tries
+counts. Memory is what Python holds at its peak, counted in bytes, the same in every run. An exponent above `MOST` is a
+fault: 1 is linear, 2 is square. So are more bytes for each byte of a body than `BYTES` has.
 """
 
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,39 @@ from tests.golden.corpus import Server
 MOST = 1.3
 # What takes less is mostly the same for every size.
 LEAST_SECONDS = 0.02
+# Bytes at the peak of a whole request, its answer included, that each further byte of its body adds; docs/security.md
+# has the same table, and what bounds each. The kinds of a parser have one number each.
+BYTES = {
+    "unfinished bytes": 12,
+    "ids outside the vocabulary": 8,
+    "spaces": 8,
+    "stop strings": 10,
+    "log probabilities": 12,
+    "choices": 28,
+    "gathered chunks": 32,
+    "text": 28,
+    "digits": 16,
+    "messages": 26,
+    "tools": 55,
+    "prompts": 500,
+    "ids": 12,
+    "brackets": 22,
+    "whole": 40,
+    "in chunks": 45,
+}
+_SIZES = (2048, 4096, 8192)
 _TRIES = 6
 _LARGEST = 2**17
 
 # vLLM's own parsers that read all their text again, by what they were found with: `parser_budget` and `work_deadline` end
-# them. Another one that grows so is a fault here.
+# them. Another one that grows so is a fault here, and so is one of them that grows with more than the third power or
+# that the budget does not end.
 SUPERLINEAR = (
     *("llama3_json", "llama4_json", "internlm", "jamba", "xlam", "pythonic", "llama4_pythonic", "lfm2", "granite"),
     *("olmo3", "ling3", "minimax_m2", "seed_oss"),
 )
+_MOST_KNOWN = 3.0
+_BUDGET = 2.0
 
 Body = Callable[[int], tuple[str, Any]]
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
@@ -34,21 +59,28 @@ RENDER, DERENDER = "/v1/chat/completions/render", "/v1/chat/completions/derender
 
 
 def exponent(cost: Callable[[int], float], start: int, least: float = LEAST_SECONDS) -> float:
-    """How `cost` grows from the first size on at which it is worth measuring; 0 where it never is."""
+    """How `cost` grows from the first size on at which it is worth measuring, over n, 2n and 4n; 0 where it never is.
+
+    The smallest of what was measured for each size counts: a busy machine adds to some, and takes from none.
+    """
     size = start
-    while cost(size) < least:
+    # A first run warms up: the second counts.
+    while cost(size) < least or cost(size) < least:
         size *= 2
         if size > _LARGEST:
             return 0.0
-    smallest = math.inf
+    sizes = (size, 2 * size, 4 * size)
+    smallest = [math.inf] * len(sizes)
+    found = math.inf
     for _ in range(_TRIES):
-        # The larger of two for the divisor: a first run warms up.
-        base = max(cost(size), cost(size), 1e-9)
-        # What is refused costs nothing.
-        smallest = min(smallest, math.log(max(cost(4 * size), 1e-9) / base) / math.log(4))
-        if smallest <= MOST:
+        for place, one in enumerate(sizes):
+            # What is refused costs nothing.
+            smallest[place] = min(smallest[place], max(cost(one), 1e-9))
+        first, second, last = smallest
+        found = max(math.log(last / first, 4), math.log(last / second, 2))
+        if found <= MOST:
             break
-    return smallest
+    return found
 
 
 def plain_bodies() -> dict[str, Body]:
@@ -93,8 +125,8 @@ def plain_bodies() -> dict[str, Body]:
         "text": lambda size: (RENDER, {"messages": [{"role": "user", "content": "x " * size}]}),
         "digits": lambda size: ("/tokenize", {"prompt": "7" * size}),
         "messages": lambda size: (RENDER, {"messages": [{"role": "user", "content": "x"}] * (size // 16)}),
-        "tools": lambda size: (RENDER, {**CHAT, "tools": [TOOL] * (size // 16)}),
-        "prompts": lambda size: ("/v1/completions/render", {"prompt": ["x"] * min(size // 16, 1024)}),
+        "tools": lambda size: (RENDER, {**CHAT, "tool_choice": "none", "tools": [TOOL] * (size // 16)}),
+        "prompts": lambda size: ("/v1/completions/render", {"prompt": ["x"] * (size // 16)}),
         "ids": lambda size: ("/detokenize", {"tokens": [94] * size}),
         "brackets": lambda size: (RENDER, {**CHAT, "metadata": {"x": [[]] * size}}),
     }
@@ -144,22 +176,39 @@ MARKS = [
 
 
 def attack(server: Server, models_dir: Path, tally: Tally) -> dict[str, float]:
-    """The growth of one configuration's requests: those of its parser where it has one that is not known to grow."""
+    """The growth of one configuration's requests: those of its parser where it has one."""
     parser = server.get("tool_call_parser")
     if parser is None:
         return run(server, models_dir, plain_bodies(), tally)
-    if parser in SUPERLINEAR:
-        return {}
+    known = parser in SUPERLINEAR
+    server = {**server, "parser_budget": _BUDGET} if known else server
     probe = Deployment(server, models_dir, Tally())
     try:
         tokenizer = probe.app.state.loader.get().tokenizer
     finally:
         probe.close()
-    return run(server, models_dir, marked_bodies(MARKS, lambda mark: list(tokenizer.encode(mark))), tally)
+    bodies = marked_bodies(MARKS, lambda mark: list(tokenizer.encode(mark)))
+    return run(server, models_dir, bodies, tally, most=_MOST_KNOWN if known else MOST)
 
 
-def run(server: Server, models_dir: Path, bodies: dict[str, Body], tally: Tally, start: int = 64) -> dict[str, float]:
-    """The exponent of each kind; those above `MOST` are faults."""
+def most_bytes(kind: str) -> int:
+    """The bytes of `BYTES` for a kind, which may be named after a mark."""
+    return next(most for name, most in BYTES.items() if kind == name or kind.endswith(f" {name}"))
+
+
+def excess(kind: str, sizes: Sequence[int], peaks: Sequence[int]) -> str:
+    """What is wrong with the `peaks` of memory over bodies of these `sizes`, all in bytes; empty where nothing is."""
+    each = (peaks[-1] - peaks[0]) / (sizes[-1] - sizes[0])
+    if each > most_bytes(kind):
+        return f"{each:.1f} bytes of memory for each byte of its body, more than {most_bytes(kind)}"
+    grows = math.log(max(peaks[-1], 1) / max(peaks[0], 1)) / math.log(sizes[-1] / sizes[0])
+    return f"memory grows with the power {grows:.2f} of what is sent" if grows > MOST else ""
+
+
+def run(
+    server: Server, models_dir: Path, bodies: dict[str, Body], tally: Tally, start: int = 64, most: float = MOST
+) -> dict[str, float]:
+    """The exponent of each kind's work; those above `most` are faults, and so is too much memory."""
     deployment = Deployment(server, models_dir, tally)
     found = {}
     try:
@@ -175,9 +224,17 @@ def run(server: Server, models_dir: Path, bodies: dict[str, Body], tally: Tally,
                 return time.process_time() - began
 
             found[name] = exponent(cost, start)
-            if found[name] > MOST:
+            if found[name] > most:
                 why = f"work grows with the power {found[name]:.2f} of what is sent"
                 tally.faults.append(Fault(why, server, sent[-1]))
+            sized: list[int] = []
+            peaks: list[int] = []
+            for size in _SIZES:
+                cost(size)
+                sized.append(len(sent[-1].body))
+                peaks.append(deployment.peak(sent[-1]))
+            if why := excess(name, sized, peaks):
+                tally.faults.append(Fault(f"{name}: {why}", server, sent[-1]))
     finally:
         deployment.close()
     return found

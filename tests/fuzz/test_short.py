@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from core.bounds import MAX_DECODED_IDS
 from handlers.routing import json_endpoint
+from infra.package.build import ROOT
 from tests.fuzz import growth, images, openapi, relay, threads, turns
 from tests.fuzz.__main__ import configurations
 from tests.fuzz.deployment import GROWTH_BYTES, Deployment, Request, Tally
@@ -245,17 +247,48 @@ def test_many_schema_errors_are_cheap(place: str, models_dir: Path) -> None:
     assert tally.slowest < CHEAP
 
 
+def test_more_ids_than_any_context_holds_are_not_turned_into_text(models_dir: Path) -> None:
+    deployment = Deployment(PLAIN, models_dir, Tally())
+    for count, status in ((MAX_DECODED_IDS + 1, 400), (2, 200)):
+        body = json.dumps({"tokens": [94] * count}).encode()
+        answered = deployment.send(Request("x", "POST", "/detokenize", body, {"content-type": "application/json"}))
+        assert answered is not None
+        assert answered[0] == status
+        assert status == 200 or f"at most {MAX_DECODED_IDS}" in answered[1]["error"]["message"]
+    deployment.close()
+
+
 @pytest.mark.parametrize(("power", "found"), [(0, 0.0), (1, 1.0), (1.2, 1.2), (2, 2.0), (3, 3.0)])
 def test_growth_is_found(power: float, found: float) -> None:
     """By counted costs: what the fuzzer looks for in CPU time."""
     assert growth.exponent(lambda size: size**power * 1e-6 * (power > 0), 64) == pytest.approx(found)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "peaks", "found"),
+    [
+        ((100, 400), (1_000, 4_000), ""),
+        ((100, 400), (100, 1_600), "power 2.00"),
+        ((100, 400), (1_000, 13_000), "40.0 bytes"),
+    ],
+)
+def test_memory_that_grows_is_found(sizes: tuple[int, int], peaks: tuple[int, int], found: str) -> None:
+    why = growth.excess("'{' in chunks" if not found else "unfinished bytes", sizes, peaks)
+    assert (found in why) if found else not why
+
+
+def test_the_bytes_of_each_kind_are_written_down() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    for kind, most in growth.BYTES.items():
+        assert f"| {kind} | {most} |" in page
+
+
 def test_no_work_grows_faster_than_what_is_sent(models_dir: Path) -> None:
     tally = Tally()
     bodies = growth.plain_bodies()
     short = {
-        name: bodies[name] for name in ("unfinished bytes", "stop strings", "gathered chunks", "digits", "choices")
+        name: bodies[name]
+        for name in ("unfinished bytes", "stop strings", "gathered chunks", "digits", "choices", "tools")
     }
     found = growth.run(PLAIN, models_dir, short, tally)
     assert not described(tally)

@@ -74,9 +74,17 @@ class InProcess:
 
     def call(self, method: str, path: str, raw: bytes, headers: dict[str, str]) -> tuple[int, Json]:
         """One request.  An exception that leaves the application is raised here, even after a 500 was sent."""
+        status, body = self.call_raw(method, path, raw, headers)
+        try:
+            return status, json.loads(body)
+        except ValueError:
+            return status, body.decode("utf-8", "replace")
+
+    def call_raw(self, method: str, path: str, raw: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+        """As `call`, the answer as it came."""
         return self._loop.run_until_complete(self._call(method, path, raw, headers))
 
-    async def _call(self, method: str, path: str, raw: bytes, headers: dict[str, str]) -> tuple[int, Json]:
+    async def _call(self, method: str, path: str, raw: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
         sent: list[Message] = []
         requests: Iterator[Message] = iter([{"type": "http.request", "body": raw, "more_body": False}])
 
@@ -109,10 +117,7 @@ class InProcess:
         }
         await self._app(scope, receive, send)
         body = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
-        try:
-            return sent[0]["status"], json.loads(body)
-        except ValueError:
-            return sent[0]["status"], body.decode("utf-8", "replace")
+        return sent[0]["status"], body
 
     def close(self) -> None:
         try:

@@ -60,3 +60,11 @@ def test_no_more_is_tokenized_than_tells(model_of: ModelOf) -> None:
     assert tokenizer.characters == length._PIECE
     check_length(tokenizer, "7" * 131_072, CONTEXT)  # type: ignore[arg-type]
     assert tokenizer.characters == length._PIECE, "an ordinary text is not looked at"
+
+
+def test_a_long_context_is_no_reason_to_tokenize_any_text(model_of: ModelOf) -> None:
+    tokenizer = Counted(model_of("qwen3").tokenizer)
+    check_length(tokenizer, "7" * length._MOST_CHARS, 2**30)  # type: ignore[arg-type]
+    assert not tokenizer.characters
+    with pytest.raises(BadRequest):
+        check_length(tokenizer, "7" * (length._MOST_CHARS + 1), 2**20 - 1)  # type: ignore[arg-type]

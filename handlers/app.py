@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -27,6 +28,7 @@ from handlers.body import read_body
 from handlers.drain import Drain
 from handlers.loading import ModelLoader
 from handlers.logs import RequestLog, write_fault, write_line
+from handlers.metrics import Observer
 from handlers.responses import error_response, json_response
 from handlers.routing import Route, Router
 from handlers.settings import Settings
@@ -59,11 +61,13 @@ class _Application(FastAPI):
         return openapi_document(self, self._post_routes)
 
 
-def create_app(settings: Settings, *routers: Router, handler: Handler | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, *routers: Router, handler: Handler | None = None, observer: Observer | None = None
+) -> FastAPI:
     """The application of one deployment, with the model loaded, that serves ``routers``.
 
     ``handler`` gives what answers the requests of a route, where that is more
-    than calling its endpoint.
+    than calling its endpoint; ``observer`` counts them.
 
     Raises:
         ConfigurationError: the settings or the model cannot work.
@@ -90,7 +94,8 @@ def create_app(settings: Settings, *routers: Router, handler: Handler | None = N
             if route.path in shapes:
                 continue  # two routers may share a route
             handle = handler(route, loader) if handler else _handler(route, loader, settings.max_body_bytes)
-            answer = _guarded(handle, route.path, log, route.errors, function)
+            notes = _Notes(log, observer, function, settings.for_cloudwatch)
+            answer = _guarded(handle, route.path, notes, route.errors)
             _add(app, route.method, route.path, route.name, answer)
             shapes[route.path] = route.errors
     if settings.api_key:
@@ -129,37 +134,61 @@ def _closing(routers: Sequence[Router]) -> Any:
 def _request_log(settings: Settings, function: str) -> RequestLog | None:
     if settings.request_log == "off":
         return None
-    return RequestLog(function, only_errors=settings.request_log == "errors")
+    only_errors = settings.request_log == "errors"
+    return RequestLog(function, only_errors, for_cloudwatch=settings.for_cloudwatch)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Notes:
+    """What is noted of requests: in the log, by an observer."""
+
+    log: RequestLog | None = None
+    observer: Observer | None = None
+    function: str = FUNCTION
+    for_cloudwatch: bool = True
+
+    def note(self, request: Request, endpoint: str, response: Response, seconds: float, kind: str | None) -> None:
+        status = response.status_code
+        if status < 400 and (self.log is None or not self.log.muted):
+            write_audit(request, endpoint, self.function, for_cloudwatch=self.for_cloudwatch)
+        if self.log is not None:
+            self.log.request(request, endpoint, response, seconds)
+        if self.observer is not None:
+            self.observer.answered(request, endpoint, status, seconds, kind)
 
 
 def _guarded(
     handle: Callable[[Request], Awaitable[Response]],
     endpoint: str,
-    log: RequestLog | None = None,
+    notes: _Notes = _Notes(),  # it is frozen
     errors: ErrorShape = VLLM_ERRORS,
-    function: str = FUNCTION,
 ) -> Callable[[Request], Awaitable[Response]]:
     """Turn what an endpoint raises into an answer, and log the request. The one place that does."""
 
     async def answer(request: Request) -> Response:
         began = time.perf_counter()
+        kind = None
+        request.state.noted = True
         try:
             response = await handle(request)
         except RequestError as exc:
+            kind = type(exc).__name__
             if isinstance(exc, Unavailable) and exc.reason:
                 write_line("ERROR", "the model is not loaded", reason=exc.reason)
             response = error_response(exc, errors)
         except Exception as exc:
+            kind = InternalFault.__name__
             write_fault(exc, endpoint)
             response = error_response(InternalFault(), errors)
 
         def note() -> None:
-            if response.status_code < 400 and (log is None or not log.muted):
-                write_audit(request, endpoint, function)
-            if log is not None:
-                log.request(request, endpoint, response, time.perf_counter() - began)
+            if notes.observer is not None and isinstance(response, EventStream):
+                notes.observer.stream_ended()
+            notes.note(request, endpoint, response, time.perf_counter() - began, kind)
 
         if isinstance(response, EventStream):
+            if notes.observer is not None:
+                notes.observer.stream_began()
             response.at_end = note
         else:
             note()

@@ -49,11 +49,13 @@ def findings_of(request: Request, model: Model, of_prompt: Sequence[str] = ()) -
     return findings
 
 
-def write_audit(request: Request, endpoint: str, function: str) -> None:
+def write_audit(request: Request, endpoint: str, function: str, *, for_cloudwatch: bool = True) -> None:
     """The line of what was found about a request; none where nothing was."""
     findings: RequestFindings | None = getattr(request.state, "findings", None)
     if findings is not None and findings.choices:
         fields = _fields(findings, function, time.time())
+        if not for_cloudwatch:
+            del fields["_aws"]
         write_line("WARNING", "audit", **request_ids(request), endpoint=endpoint, **fields)
 
 

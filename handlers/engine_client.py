@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from copy import copy
 from typing import Any
 
 import httpx
@@ -58,6 +59,7 @@ class EngineClient:
         self._timeout = timeout
         self._pulse = Pulse()
         self._set_aside: dict[str, float] = {}
+        self._passed: Mapping[str, str] = {}
         headers = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "derender"}
         if api_key:
             headers["authorization"] = f"Bearer {api_key}"
@@ -76,13 +78,26 @@ class EngineClient:
             verify=_certificates() if any(url.startswith("https:") for url in urls) else False,
         )
 
+    def passing(self, headers: Mapping[str, str]) -> EngineClient:
+        """The same client, whose calls have these headers as well."""
+        if not headers:
+            return self
+        client = copy(self)
+        client._passed = headers
+        return client
+
+    def states(self) -> dict[str, bool]:
+        """The engines by host and port; whether each is used as usual, and not as the last choice."""
+        now = time.monotonic()
+        return {_named(url): self._set_aside.get(url, 0.0) <= now for url in self._urls}
+
     async def close(self) -> None:
         """Close what is open."""
         await self._http.aclose()
 
     def _call(self, url: str, request: dict[str, Any], aborts: Aborts) -> _Call:
         named = request if self._model is None else {**request, "model": self._model}
-        return _Call(self._http, url, named, self._timeout, self._pulse, aborts)
+        return _Call(self._http, url, named, self._timeout, self._pulse, aborts, self._passed)
 
     async def stream(self, request: dict[str, Any]) -> AsyncGenerator[list[GenerateChunk], None]:
         """The chunks of one streamed answer, in batches as the network brings them.
@@ -140,19 +155,30 @@ class EngineClient:
         yield from sorted(self._urls, key=lambda url: self._set_aside.get(url, 0.0) > now)
 
     def _note_failure(self, url: str, error: EngineError) -> None:
-        parts = httpx.URL(url)
-        write_line(
-            "WARNING", "engine set aside", engine=f"{parts.host}:{parts.port or parts.scheme}", reason=error.message
-        )
+        write_line("WARNING", "engine set aside", engine=_named(url), reason=error.message)
         self._set_aside[url] = time.monotonic() + _SET_ASIDE_SECONDS
+
+
+def _named(url: str) -> str:
+    """An engine for operators: without what an address may hold of names and passwords."""
+    parts = httpx.URL(url)
+    return f"{parts.host}:{parts.port or parts.scheme}"
 
 
 class _Call:
     """One request to one engine. What it leaves unfinished there is ended by a task of ``aborts``."""
 
     def __init__(
-        self, http: httpx.AsyncClient, url: str, request: dict[str, Any], timeout: float, pulse: Pulse, aborts: Aborts
+        self,
+        http: httpx.AsyncClient,
+        url: str,
+        request: dict[str, Any],
+        timeout: float,
+        pulse: Pulse,
+        aborts: Aborts,
+        passed: Mapping[str, str],
     ) -> None:
+        self._passed = passed
         self._aborts = aborts
         self._pulse = pulse
         self._http = http
@@ -236,7 +262,7 @@ class _Call:
                     connecting.over()
 
             request = self._http.build_request(
-                "POST", self._url + GENERATE, content=self._body, extensions={"trace": trace}
+                "POST", self._url + GENERATE, content=self._body, headers=self._passed, extensions={"trace": trace}
             )
             try:
                 async with connecting:

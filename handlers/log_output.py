@@ -7,6 +7,7 @@ answer it is frozen. A server's lines go through a queue (``handlers.log_queue``
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,20 @@ from contextlib import contextmanager
 def _to_standard_output(line: str) -> None:
     sys.stdout.write(line)
     sys.stdout.flush()
+
+
+def as_text(line: str) -> str:
+    """A line of JSON as one for people: time, level, message, then fields by name. What is no plain word is quoted."""
+    fields = json.loads(line)
+    words = [fields.pop(name, "") for name in ("timestamp", "level", "message")]
+    named = (f"{name}={_word(value)}" for name, value in fields.items() if name != "_aws")
+    return " ".join([*filter(None, map(str, words)), *named]) + "\n"
+
+
+def _word(value: object) -> str:
+    if isinstance(value, str) and value.isprintable() and value and not set(value) & set(' "='):
+        return value
+    return json.dumps(value)
 
 
 class LogOutput:

@@ -17,8 +17,14 @@ _END_SECONDS = 2.0
 class QueuedOutput(LogOutput):
     """Writes lines from a thread of its own; what does not fit into its queue is counted."""
 
-    def __init__(self, write: Callable[[str], None] | None = None, most: int = MOST_WAITING) -> None:
+    def __init__(
+        self,
+        write: Callable[[str], None] | None = None,
+        most: int = MOST_WAITING,
+        form: Callable[[str], str] | None = None,
+    ) -> None:
         super().__init__(write)
+        self._form = form
         self._lines: queue.Queue[str | None] = queue.Queue(most)
         # A daemon: a write that never returns must not keep the process.
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
@@ -42,17 +48,18 @@ class QueuedOutput(LogOutput):
         told = 0
         while (line := self._lines.get()) is not None:
             lost = self.lost
-            super().write(line)
+            super().write(line if self._form is None else self._form(line))
             if told < lost == self.lost:
                 # This line went through: so will the one that tells of those before.
-                super().write(f'{{"level":"WARNING","message":"log lines were lost","lost":{lost}}}\n')
+                notice = f'{{"level":"WARNING","message":"log lines were lost","lost":{lost}}}\n'
+                super().write(notice if self._form is None else self._form(notice))
                 told = lost
 
 
 @contextmanager
-def queued() -> Iterator[QueuedOutput]:
-    """The process's lines are written by a thread until the end of the block."""
-    output = QueuedOutput()
+def queued(form: Callable[[str], str] | None = None) -> Iterator[QueuedOutput]:
+    """The process's lines are written by a thread until the end of the block, as ``form`` makes them of JSON."""
+    output = QueuedOutput(form=form)
     try:
         with writing_to(output):
             yield output

@@ -50,10 +50,17 @@ class ReportedFault(Exception):
 class RequestLog:
     """Writes the requests' lines. ``only_errors`` leaves out what was answered with less than 400."""
 
-    def __init__(self, function: str, only_errors: bool = False, write: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self,
+        function: str,
+        only_errors: bool = False,
+        write: Callable[[str], object] | None = None,
+        for_cloudwatch: bool = True,
+    ) -> None:
         self.function = function
         self._only_errors = only_errors
         self._write = write or write_out
+        self._for_cloudwatch = for_cloudwatch
         self._is_cold = True
         self.muted = False
         """While the function answers to itself."""
@@ -78,8 +85,9 @@ class RequestLog:
             "cold_start": cold,
             "answer_bytes": len(response.body),
             **measured(request, status, seconds),
-            "_aws": embedded(now),
         }
+        if self._for_cloudwatch:
+            line["_aws"] = embedded(now)
         self._write(orjson.dumps(line).decode() + "\n")
 
 
@@ -97,6 +105,10 @@ def request_ids(request: Request) -> dict[str, str]:
         or _adapter_id(request, "request", "requestId"),
         "client_request_id": request.headers.get("x-request-id"),
     }
+    own = request.scope.get("state", {}).get("request_id")
+    if own is not None:
+        # A server's (``handlers.traffic``): the client's own where it has one.
+        found = {"request_id": own}
     return {name: str(value)[:_MAX_ID] for name, value in found.items() if value}
 
 

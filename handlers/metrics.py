@@ -9,11 +9,13 @@ with two lines, would take an eighth (``docs/operations.md``).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import Request
 
 NAMESPACE = "derender"
+OTHER = "other"
+"""The endpoint of a request that reached none, and the kind of an error that has no other."""
 _UNITS = {
     "duration_ms": "Milliseconds",
     "prompt_tokens": "Count",
@@ -73,3 +75,25 @@ def measured(request: Request, status: int, seconds: float) -> dict[str, Any]:
 def embedded(seconds: float) -> dict[str, Any]:
     """What tells CloudWatch which fields of a line are metrics; ``seconds`` is the line's time, since the epoch."""
     return {"Timestamp": int(seconds * 1000), "CloudWatchMetrics": [_DIRECTIVE]}
+
+
+class Observer(Protocol):
+    """Counts what a server does. Every method returns at once and raises nothing."""
+
+    def began(self) -> None:
+        """A request is there."""
+
+    def ended(self) -> None:
+        """It is answered, or its client has left."""
+
+    def stream_began(self) -> None:
+        """Its answer is a stream, which begins."""
+
+    def stream_ended(self) -> None:
+        """The stream is over."""
+
+    def answered(self, request: Request | None, endpoint: str, status: int, seconds: float, kind: str | None) -> None:
+        """An answer is over, ``seconds`` after its request came; ``kind`` is that of an error.
+
+        Without a ``request`` no route answered.
+        """

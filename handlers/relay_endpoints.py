@@ -36,6 +36,7 @@ from handlers.responses import json_response, text_response
 from handlers.routing import Elsewhere, Route, Router, Steps, two_steps
 from handlers.settings import Settings
 from handlers.sse import StreamForm, respond, unless_gone
+from handlers.trace_context import trace_headers
 
 Batches = AsyncGenerator[tuple[int, list[GenerateChunk]], None]
 _REQUEST_ID = "x-request-id"
@@ -91,12 +92,13 @@ class Relay:
         return Route(dialect.path, name, two_steps(steps), lambda: dialect.rendering().forms(), dialect.errors, steps)
 
     async def _respond(self, dialect: Dialect, opened: RelayRequest, request: Request) -> Response:
+        engines = self.engines.passing(trace_headers(request))
         if opened.stream:
             writer = dialect.relaying().writer(opened)
             form = StreamForm(dialect.named_events, writer.fail)
-            blocks = stream_answer(self.engines, writer, opened, form, request)
+            blocks = stream_answer(engines, writer, opened, form, request)
             return await respond(request, blocks, self._settings.sse_keep_alive_interval, form)
-        response: Response = await unless_gone(request, whole_answer(self.engines, dialect, opened, request))
+        response: Response = await unless_gone(request, whole_answer(engines, dialect, opened, request))
         return response
 
 
@@ -120,7 +122,10 @@ def relay_router(settings: Settings) -> Router:
     relay = Relay(settings)
     lookups = (route for dialect in DIALECTS for route in _lookups(dialect))
     return Router(
-        routes=(*map(relay.route, DIALECTS), *count_routes(relayed=True), *lookups), encodes=True, close=relay.close
+        routes=(*map(relay.route, DIALECTS), *count_routes(relayed=True), *lookups),
+        encodes=True,
+        close=relay.close,
+        engines=lambda: relay.engines.states(),
     )
 
 

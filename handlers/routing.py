@@ -86,13 +86,15 @@ class Router:
     """The routes of one function.
 
     ``encodes`` says whether they turn text into tokens as a rule. ``close``
-    gives back what the routes hold when the server ends.
+    gives back what the routes hold when the server ends. ``engines`` says of each
+    engine that they use whether it can be used.
     """
 
     routes: tuple[Route, ...]
     encodes: bool
     images: Callable[[Settings], ImagesOf] | None = None
     close: Callable[[], Awaitable[None]] | None = None
+    engines: Callable[[], dict[str, bool]] | None = None
 
     @property
     def paths(self) -> frozenset[str]:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
 
 from handlers.app import create_app
 from handlers.blas import use_one_thread
 from handlers.derender_endpoints import DERENDER
+from handlers.logs import RequestLog
+from handlers.metrics import OTHER
 from handlers.network import Network
+from handlers.prometheus import Prometheus
 from handlers.render_endpoints import RENDER
 from handlers.routing import Router
 from handlers.settings import Settings
+from handlers.traffic import Traffic
 from handlers.web import FastAPI
 from handlers.work.offload import Offloading
 
@@ -35,9 +44,12 @@ def server_app(settings: Settings, network: Network | None = None) -> FastAPI:
         from handlers.playground.endpoints import PLAYGROUND  # late: few servers show it
 
         routers.append(PLAYGROUND)
+    prometheus = Prometheus(next((router.engines for router in routers if router.engines), None))
+    routers.append(prometheus.router())
     offloading = Offloading(settings)
-    app = create_app(settings, *routers, handler=offloading.handler)
+    app = create_app(settings, *routers, handler=offloading.handler, observer=prometheus)
     app.state.offloading = offloading
+    app.add_middleware(Traffic, observer=prometheus, unrouted=_unrouted(app.state.request_log))
     if network is not None and network.allowed_origins:
         from starlette.middleware.cors import CORSMiddleware  # late: few servers are for pages of other origins
 
@@ -51,6 +63,16 @@ def server_app(settings: Settings, network: Network | None = None) -> FastAPI:
             expose_headers=EXPOSED_HEADERS,
         )
     return app
+
+
+def _unrouted(log: RequestLog | None) -> Callable[[Scope, int, float], None]:
+    """What writes the line of a request that no route answered."""
+
+    def write(scope: Scope, status: int, seconds: float) -> None:
+        if log is not None:
+            log.request(Request(scope), OTHER, Response(status_code=status), seconds)
+
+    return write
 
 
 def _render_router() -> Router:

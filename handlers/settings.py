@@ -42,6 +42,7 @@ CHOICES = {
     "chunk_form": ("vllm", "openai"),
     "tool_strict_level": (None, "auto", "function", "parameter"),
     "request_log": ("off", "errors", "all"),
+    "log_format": (None, "json", "text", "cloudwatch"),
     "content_parts": ("never", "asked", "always"),
     "continue_turns": ("off", "exact", "template", "append"),
 }
@@ -79,7 +80,8 @@ class Settings:
     ``chunk_form``, ``audit``, ``answers``, ``tokenizer_mode`` and ``encode_cache_bytes`` are described with
     ``ModelOptions``.
     ``max_response_bytes`` is what a Lambda function may answer, None for no
-    limit; ``request_log`` says which requests get a line in the log.
+    limit; ``request_log`` says which requests get a line in the log, ``log_format`` what lines look like: with
+    CloudWatch's metrics in a Lambda function and without them elsewhere, unless it says otherwise.
     ``engine_url`` lists the token engines of the relay, in the order in which
     they are tried; without any there is no relay. ``engine_model`` is the
     name that the engines serve the model by, None for the one that a client
@@ -145,6 +147,7 @@ class Settings:
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     max_response_bytes: int | None = None
     request_log: str = "off"
+    log_format: str | None = None
     engine_url: Sequence[str] = ()
     engine_api_key: str | None = field(default=None, repr=False)
     engine_model: str | None = None
@@ -242,6 +245,13 @@ class Settings:
                 f"{PREFIX}ENABLE_AUTO_TOOL_CHOICE (--enable-auto-tool-choice) requires "
                 f"{PREFIX}TOOL_CALL_PARSER (--tool-call-parser)"
             )
+
+    @property
+    def for_cloudwatch(self) -> bool:
+        """Whether lines of the log say which of their fields are CloudWatch's metrics."""
+        if self.log_format is not None:
+            return self.log_format == "cloudwatch"
+        return "AWS_LAMBDA_FUNCTION_NAME" in self.environ
 
     def warnings(self) -> list[str]:
         """What is legal, and hardly meant."""

@@ -89,6 +89,7 @@ _WORDS = {
     "stream-state": "what carries a parser from chunk to chunk",
     "state-signature": "whether unsigned states are refused",
     "request-log": "which requests get a line in the log",
+    "log-format": "json: a JSON object a line (the default); text: for people; cloudwatch: with its metrics",
     "tokenizer-mode": "hf: tokenizer.json; mistral: tekken.json; auto: as vLLM chooses",
     "parser-step": "how a streamed chunk of several tokens goes through a parser: at once, or token by token",
     "content-parts": "when images go to the engine as they came, for it to read",

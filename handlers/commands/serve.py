@@ -6,6 +6,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import uvicorn
 
@@ -15,9 +16,11 @@ from handlers.commands.draining_server import DrainingServer
 from handlers.commands.guarded_protocol import Guard
 from handlers.commands.workers import Workers, reserve
 from handlers.loading import ModelLoader
+from handlers.log_output import as_text
 from handlers.log_queue import queued
-from handlers.network import bound_socket, network_from_environ
-from handlers.settings import settings_from_environ
+from handlers.network import Network, bound_socket, network_from_environ
+from handlers.prometheus import counting_together, forget_process
+from handlers.settings import Settings, settings_from_environ
 
 
 def serve(environ: Mapping[str, str]) -> int:
@@ -31,16 +34,27 @@ def serve(environ: Mapping[str, str]) -> int:
             "this installation has no vLLM parsers: build them with `make setup` in a checkout of derender, "
             "then install from there again"
         )
-    # These import vLLM's types, which may be absent.
-    from handlers.server import server_app
-    from handlers.work.start import working
-
     network, rest = network_from_environ(environ)
     settings = settings_from_environ(rest)
     options = network.uvicorn_options()
     # First the address: who has it is known before the model is loaded.
     held = reserve(network) if network.workers > 1 else None
     alone = bound_socket(network) if held is None else None
+    with counting_together(network.workers):
+        return _serve(settings, network, held, alone, options)
+
+
+def _serve(
+    settings: Settings,
+    network: Network,
+    held: socket.socket | None,
+    alone: socket.socket | None,
+    options: Mapping[str, Any],
+) -> int:
+    # These import vLLM's types, which may be absent.
+    from handlers.server import server_app
+    from handlers.work.start import working
+
     began = time.perf_counter()
     app = server_app(settings, network)
     print(
@@ -65,12 +79,12 @@ def serve(environ: Mapping[str, str]) -> int:
         server = DrainingServer(config, app.state.drain, settings.drain_timeout, network.give_back)
         app.state.offloading.room.connections = lambda: len(server.server_state.connections)
         # First the processes: a fork of this one must find one thread.
-        with working(app, settings), queued():
+        with working(app, settings), queued(as_text if settings.log_format == "text" else None):
             began()
             server.run([bound])
 
     if held is not None:
-        return Workers(held, network.workers, answer).run()
+        return Workers(held, network.workers, answer, forget_process).run()
     assert alone is not None
     answer(alone)
     return 0

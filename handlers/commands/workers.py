@@ -58,11 +58,18 @@ class Workers:
     serve:
         Answers the connections of a bound socket until it is told to end; calls the second argument once it has
         forked what it forks.
+    ended:
+        Is told which process has ended.
     """
 
     def __init__(
-        self, held: socket.socket, count: int, serve: Callable[[socket.socket, Callable[[], None]], None]
+        self,
+        held: socket.socket,
+        count: int,
+        serve: Callable[[socket.socket, Callable[[], None]], None],
+        ended: Callable[[int], None],
     ) -> None:
+        self._ended = ended
         self._held = held
         self._count = count
         self._serve = serve
@@ -80,6 +87,7 @@ class Workers:
             self._start()
         while self._started:
             pid, _ = os.wait()
+            self._ended(pid)
             lived = time.monotonic() - self._started.pop(pid, 0.0)
             if self._ending:
                 continue

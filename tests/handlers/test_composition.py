@@ -19,6 +19,7 @@ from infra.package.reach import reachable
 
 ROOT = Path(__file__).parents[2]
 WATCHED = {"/health", "/ping", "/v1/models", "/version", "/openapi.json"}
+COUNTED = {"/metrics", "/load"}
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +35,13 @@ def test_an_application_has_the_routes_of_its_routers(settings: Settings) -> Non
     relay = relay_router(settings)
     for router in (DERENDER, RENDER, relay):
         assert paths(create_app(settings, router)) == router.paths | WATCHED
-    assert paths(server_app(settings)) == DERENDER.paths | RENDER.paths | relay.paths | WATCHED
+    assert paths(server_app(settings)) == DERENDER.paths | RENDER.paths | relay.paths | WATCHED | COUNTED
     assert paths(create_app(settings)) == WATCHED
 
 
 def test_without_an_engine_the_server_has_no_relay(models_dir: Path) -> None:
     app = server_app(Settings(model=str(models_dir / "qwen3")))
-    assert paths(app) == DERENDER.paths | RENDER.paths | WATCHED
+    assert paths(app) == DERENDER.paths | RENDER.paths | WATCHED | COUNTED
 
 
 def test_a_count_is_of_the_prompt_that_the_server_sends(models_dir: Path) -> None:

@@ -133,16 +133,29 @@ def bound_socket(network: Network) -> socket.socket:
     try:
         if network.uds:
             return _unix_socket(network.uds)
-        family, _, _, _, address = socket.getaddrinfo(network.host, network.port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind(address)
-        except OSError:
-            bound.close()
-            raise
+        return tcp_socket(network.host, network.port)
     except OSError as exc:
         raise ConfigurationError(f"cannot listen on {network.address}: {exc.strerror or exc}") from exc
+
+
+def tcp_socket(host: str, port: int, *options: int) -> socket.socket:
+    """A socket that is bound to an address; ``options`` are of ``SOL_SOCKET``.
+
+    It says that it is of TCP: asyncio sends small answers at once (``TCP_NODELAY``) only on those that do.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = found[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        for option in (socket.SO_REUSEADDR, *options):
+            bound.setsockopt(socket.SOL_SOCKET, option, 1)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
     return bound
 
 

@@ -15,10 +15,9 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 from core.errors import ConfigurationError
-from handlers.network import Network
+from handlers.network import Network, tcp_socket
 
 # A worker that ends sooner than this did not serve; so many of them in a row end the server.
 _SHORT_LIFE = 5.0
@@ -32,18 +31,9 @@ def reserve(network: Network) -> socket.socket:
         ConfigurationError: the address cannot be had.
     """
     try:
-        family, _, _, _, address = socket.getaddrinfo(network.host, network.port, type=socket.SOCK_STREAM)[0]
-        return _bound(family, address)
+        return tcp_socket(network.host, network.port, socket.SO_REUSEPORT)
     except (OSError, AttributeError) as exc:  # SO_REUSEPORT is not everywhere
         raise ConfigurationError(f"cannot share {network.address} between workers: {exc}") from exc
-
-
-def _bound(family: int, address: Any) -> socket.socket:
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    bound.bind(address)
-    return bound
 
 
 class Workers:
@@ -120,7 +110,7 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
             os.setpgid(0, 0)  # an interrupt from a terminal comes through the parent, and once
             os.close(self._life)
-            self._serve(_bound(self._held.family, self._held.getsockname()), self._watch)
+            self._serve(tcp_socket(*self._held.getsockname()[:2], socket.SO_REUSEPORT), self._watch)
             status = 0
         except BaseException as exc:
             print(f"derender: a worker failed: {exc!r}", file=sys.stderr, flush=True)

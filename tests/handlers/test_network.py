@@ -9,7 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from core.errors import ConfigurationError
-from handlers.network import Network, network_from_environ
+from handlers.commands.workers import reserve
+from handlers.network import Network, bound_socket, network_from_environ
 from tests.support.servers import free_port, running
 from tests.support.waiting import wait_for
 
@@ -248,6 +249,13 @@ def test_a_message_names_the_variable_that_was_set(models_dir: Path) -> None:
 def test_the_version() -> None:
     told = subprocess.run([*DERENDER, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
     assert told == "derender 0.1.0, parsers of vLLM 0.33.0\n"
+
+
+@pytest.mark.parametrize("held", [lambda: bound_socket(Network(port=0)), lambda: reserve(Network(port=0))])
+def test_small_answers_are_sent_at_once(held: Callable[[], socket.socket]) -> None:
+    """asyncio switches Nagle's waiting off only for sockets that say that they are of TCP: a request took twice the time."""
+    with held() as bound:
+        assert bound.proto == socket.IPPROTO_TCP
 
 
 def test_what_only_this_machine_reaches() -> None:

@@ -5,6 +5,7 @@ as a `Fault` with the whole request, never swallowed.
 """
 
 import base64
+import gc
 import json
 import signal
 import threading
@@ -117,6 +118,24 @@ class Deployment:
             return None
         self._watch_memory()
         return answer
+
+    def seconds(self, request: Request) -> float:
+        """CPU seconds of a request, without passes of the collector, which come where they like.
+
+        And without a timer on CPU time, which makes the system's own clock coarse.
+        """
+        gc.disable()
+        try:
+            began = time.process_time()
+            status, body = self._process.call(request.method, request.path, request.body, request.headers)
+            took = time.process_time() - began
+        finally:
+            gc.enable()
+        self.tally.kinds[request.kind] += 1
+        self.tally.statuses[status] += 1
+        if why := self._wrong(status, body):
+            self.tally.faults.append(Fault(why, self.server, request))
+        return took
 
     def peak(self, request: Request) -> int:
         """Bytes that Python holds at most over a request that was sent before, above what it held."""

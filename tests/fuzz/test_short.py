@@ -273,7 +273,7 @@ def test_growth_is_found(power: float, found: float) -> None:
     ],
 )
 def test_memory_that_grows_is_found(sizes: tuple[int, int], peaks: tuple[int, int], found: str) -> None:
-    why = growth.excess("'{' in chunks" if not found else "unfinished bytes", sizes, peaks)
+    why = growth.excess("'{' in chunks" if not found else "brackets", sizes, peaks)
     assert (found in why) if found else not why
 
 

@@ -29,10 +29,12 @@ from handlers.logs import write_line
 
 GENERATE = "/inference/v1/generate"
 ABORT = "/inference/v1/abort_requests"
+HEALTH = "/health"
 # Engines name their requests so (vLLM); a request that has not answered yet is aborted by this guess.
 _ENGINE_PREFIX = "generate-tokens-"
 _CONNECT_SECONDS = 5.0
 _ABORT_SECONDS = 2.0
+_HEALTH_SECONDS = 2.0
 # An engine that could not be used is the last choice for this long.
 _SET_ASIDE_SECONDS = 10.0
 _MAX_ERROR_BYTES = 64 * 1024
@@ -90,6 +92,18 @@ class EngineClient:
         """The engines by host and port; whether each is used as usual, and not as the last choice."""
         now = time.monotonic()
         return {_named(url): self._set_aside.get(url, 0.0) <= now for url in self._urls}
+
+    async def answers(self) -> bool:
+        """Whether any engine says that it is well."""
+
+        async def is_well(url: str) -> bool:
+            try:
+                async with asyncio.timeout(_HEALTH_SECONDS):
+                    return (await self._http.get(url + HEALTH)).status_code == 200
+            except (TimeoutError, httpx.HTTPError):
+                return False
+
+        return any(await asyncio.gather(*map(is_well, self._urls)))
 
     async def close(self) -> None:
         """Close what is open."""

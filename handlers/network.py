@@ -5,7 +5,6 @@ vLLM's flags keep their names and meaning. Nothing here changes an answer.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import ssl
@@ -17,6 +16,7 @@ from typing import Any
 
 from core.errors import ConfigurationError
 from handlers.settings import PREFIX
+from handlers.values import flag_of, names_of, number_of, text_of
 
 # What a Service called derender sets in every pod of its namespace.
 _SERVICE_LINK = "tcp://"
@@ -120,7 +120,7 @@ def network_from_environ(environ: Mapping[str, str]) -> tuple[Network, dict[str,
         name = PREFIX + entry.name.upper()
         text = rest.pop(name, "")
         if text and not text.startswith(_SERVICE_LINK):
-            values[entry.name] = _READERS.get(entry.name, _text)(name, text)
+            values[entry.name] = _READERS.get(entry.name, text_of)(name, text)
     return Network(**values), rest
 
 
@@ -179,43 +179,13 @@ def _unix_socket(path: str) -> socket.socket:
     return bound
 
 
-def _text(name: str, text: str) -> str:
-    return text
-
-
-def _number(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ConfigurationError(f"{name} must be a whole number, not {text!r}") from None
-
-
-def _flag(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ConfigurationError(f"{name} must be true or false, not {text!r}")
-    return text.lower() == "true"
-
-
-def _names(name: str, text: str) -> tuple[str, ...]:
-    """Names with spaces or commas between them, or a JSON list, as vLLM wants it."""
-    if not text.lstrip().startswith("["):
-        return tuple(text.replace(",", " ").split())
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise ConfigurationError(f"{name} must be a JSON list of strings, not {text[:60]!r}")
-    return tuple(found)
-
-
 _READERS: dict[str, Callable[[str, str], Any]] = {
-    "port": _number,
-    "workers": _number,
-    "keep_alive": _number,
-    "ssl_cert_reqs": _number,
-    "allowed_origins": _names,
-    "allowed_methods": _names,
-    "allowed_headers": _names,
-    "allow_credentials": _flag,
+    "port": number_of,
+    "workers": number_of,
+    "keep_alive": number_of,
+    "ssl_cert_reqs": number_of,
+    "allowed_origins": names_of,
+    "allowed_methods": names_of,
+    "allowed_headers": names_of,
+    "allow_credentials": flag_of,
 }

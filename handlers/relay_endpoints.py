@@ -126,6 +126,7 @@ def relay_router(settings: Settings) -> Router:
         encodes=True,
         close=relay.close,
         engines=lambda: relay.engines.states(),
+        engine_answers=lambda: relay.engines.answers(),
     )
 
 

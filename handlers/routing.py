@@ -87,7 +87,7 @@ class Router:
 
     ``encodes`` says whether they turn text into tokens as a rule. ``close``
     gives back what the routes hold when the server ends. ``engines`` says of each
-    engine that they use whether it can be used.
+    engine that they use whether it can be used, ``engine_answers`` asks whether any does.
     """
 
     routes: tuple[Route, ...]
@@ -95,6 +95,7 @@ class Router:
     images: Callable[[Settings], ImagesOf] | None = None
     close: Callable[[], Awaitable[None]] | None = None
     engines: Callable[[], dict[str, bool]] | None = None
+    engine_answers: Callable[[], Awaitable[bool]] | None = None
 
     @property
     def paths(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ from handlers.logs import RequestLog
 from handlers.metrics import OTHER
 from handlers.network import Network
 from handlers.prometheus import Prometheus
+from handlers.readiness import Readiness
 from handlers.render_endpoints import RENDER
 from handlers.routing import Router
 from handlers.settings import Settings
@@ -44,6 +45,8 @@ def server_app(settings: Settings, network: Network | None = None) -> FastAPI:
         from handlers.playground.endpoints import PLAYGROUND  # late: few servers show it
 
         routers.append(PLAYGROUND)
+    asked = next((router.engine_answers for router in routers if router.engine_answers), None)
+    routers.append(Readiness(asked if settings.ready_with_engine else None).router())
     prometheus = Prometheus(next((router.engines for router in routers if router.engines), None))
     routers.append(prometheus.router())
     offloading = Offloading(settings)

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
-
 from core.errors import ConfigurationError
 from core.options import PASSABLE, ModelOptions
 from core.tokenizer import MODES
 from core.upstream.version import vllm_version
+from handlers.values import flag_of, json_object_of, names_of, number_of, seconds_of, text_of
 from handlers.variables import refuse_unknown
 
 PREFIX = "DERENDER_"
@@ -109,7 +108,8 @@ class Settings:
     ``vllm_version`` names the slice of vLLM, None for the newest; it was chosen
     before these settings are read (``handlers.slices``). With
     ``require_engine_version`` the relay does not start with engines of another version.
-    With ``playground`` a server has the page that shows how an answer is split.
+    With ``ready_with_engine`` a server is ready while an engine answers, with ``playground`` it has the page
+    that shows how an answer is split.
     ``environ`` is where vLLM's own variables are read from.
     """
 
@@ -173,6 +173,7 @@ class Settings:
     vllm_version: str | None = None
     require_engine_version: bool = False
     playground: bool = False
+    ready_with_engine: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -236,10 +237,11 @@ class Settings:
             raise ConfigurationError(
                 f"{PREFIX}VLLM_VERSION is {self.vllm_version}, and this process runs with the slice of {vllm_version()}"
             )
-        if self.require_engine_version and not self.engine_url:
-            raise ConfigurationError(
-                f"{PREFIX}REQUIRE_ENGINE_VERSION (--require-engine-version) requires {PREFIX}ENGINE_URL (--engine-url)"
-            )
+        for name in ("require_engine_version", "ready_with_engine"):
+            if getattr(self, name) and not self.engine_url:
+                raise ConfigurationError(
+                    f"{PREFIX}{name.upper()} (--{name.replace('_', '-')}) requires {PREFIX}ENGINE_URL (--engine-url)"
+                )
         if self.enable_auto_tool_choice and not self.tool_call_parser:
             raise ConfigurationError(
                 f"{PREFIX}ENABLE_AUTO_TOOL_CHOICE (--enable-auto-tool-choice) requires "
@@ -281,7 +283,7 @@ class Settings:
             exclude_tools_when_tool_choice_none=self.exclude_tools_when_tool_choice_none,
             max_model_len=self.max_model_len,
             max_logprobs=self.max_logprobs,
-            max_n_sequences=16384 if sequences is None else _number("VLLM_MAX_N_SEQUENCES", sequences),
+            max_n_sequences=16384 if sequences is None else number_of("VLLM_MAX_N_SEQUENCES", sequences),
             generation_config=self.generation_config,
             override_generation_config=dict(self.override_generation_config or {}),
             tool_strict_level=self.tool_strict_level,
@@ -317,7 +319,7 @@ def settings_from_environ(environ: Mapping[str, str] | None = None) -> Settings:
         name = PREFIX + entry.name.upper()
         text = environ.get(name)
         if entry.name != "environ" and text:
-            values[entry.name] = _READERS.get(entry.name, _text)(name, text)
+            values[entry.name] = _READERS.get(entry.name, text_of)(name, text)
     if "model" not in values:
         raise ConfigurationError(f"{PREFIX}MODEL must name a model folder or bundle")
     return Settings(environ=environ, **values)
@@ -339,38 +341,6 @@ def read_chat_template(value: str | None) -> str | None:
         raise ConfigurationError(f"chat_template: {value!r} is neither a readable file nor a template ({exc})") from exc
 
 
-def _text(name: str, text: str) -> str:
-    return text
-
-
-def _names(name: str, text: str) -> tuple[str, ...]:
-    names = tuple(part for part in text.replace(",", " ").split() if part)
-    if not names:
-        raise ConfigurationError(f"{name} must hold at least one name")
-    return names
-
-
-def _flag(name: str, text: str) -> bool:
-    value = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}.get(text.strip().lower())
-    if value is None:
-        raise ConfigurationError(f"{name} must be true or false, not {text!r}")
-    return value
-
-
-def _number(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ConfigurationError(f"{name} must be a whole number, not {text!r}") from None
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigurationError(f"{name} must be a number of seconds, not {text!r}") from None
-
-
 def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
@@ -379,48 +349,39 @@ def _is_address(url: str) -> bool:
         return False
 
 
-def _json_object(name: str, text: str) -> dict[str, Any]:
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as exc:
-        raise ConfigurationError(f"{name} must be a JSON object: {exc}") from None
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"{name} must be a JSON object, not {text[:60]!r}")
-    return value
-
-
 _READERS: dict[str, Callable[[str, str], Any]] = {
-    "served_model_name": _names,
-    "state_key": _names,
-    "enable_auto_tool_choice": _flag,
-    "trust_request_chat_template": _flag,
-    "exclude_tools_when_tool_choice_none": _flag,
-    "default_chat_template_kwargs": _json_object,
-    "reasoning_effort_map": _json_object,
-    "override_generation_config": _json_object,
-    "max_model_len": _number,
-    "max_logprobs": _number,
-    "max_body_bytes": _number,
-    "encode_cache_bytes": _number,
-    "max_response_bytes": _number,
-    "engine_url": _names,
-    "engine_params": _names,
-    "engine_timeout": _seconds,
-    "turn_cache": _number,
-    "parser_budget": _seconds,
-    "replay_budget": _seconds,
-    "drain_timeout": _seconds,
-    "work_processes": _number,
-    "work_deadline": _seconds,
-    "work_queue": _number,
-    "header_timeout": _seconds,
-    "body_timeout": _seconds,
-    "max_connections": _number,
-    "max_bytes_in_flight": _number,
-    "sse_keep_alive_interval": _seconds,
-    "api_key": _names,
-    "allowed_media_domains": _names,
-    "refuse_media_uuids": _flag,
-    "require_engine_version": _flag,
-    "playground": _flag,
+    "served_model_name": names_of,
+    "state_key": names_of,
+    "enable_auto_tool_choice": flag_of,
+    "trust_request_chat_template": flag_of,
+    "exclude_tools_when_tool_choice_none": flag_of,
+    "default_chat_template_kwargs": json_object_of,
+    "reasoning_effort_map": json_object_of,
+    "override_generation_config": json_object_of,
+    "max_model_len": number_of,
+    "max_logprobs": number_of,
+    "max_body_bytes": number_of,
+    "encode_cache_bytes": number_of,
+    "max_response_bytes": number_of,
+    "engine_url": names_of,
+    "engine_params": names_of,
+    "engine_timeout": seconds_of,
+    "turn_cache": number_of,
+    "parser_budget": seconds_of,
+    "replay_budget": seconds_of,
+    "drain_timeout": seconds_of,
+    "work_processes": number_of,
+    "work_deadline": seconds_of,
+    "work_queue": number_of,
+    "header_timeout": seconds_of,
+    "body_timeout": seconds_of,
+    "max_connections": number_of,
+    "max_bytes_in_flight": number_of,
+    "sse_keep_alive_interval": seconds_of,
+    "api_key": names_of,
+    "allowed_media_domains": names_of,
+    "refuse_media_uuids": flag_of,
+    "require_engine_version": flag_of,
+    "playground": flag_of,
+    "ready_with_engine": flag_of,
 }

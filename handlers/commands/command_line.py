@@ -28,6 +28,7 @@ _FLAGS = (
     "refuse-media-uuids",
     "require-engine-version",
     "playground",
+    "ready-with-engine",
 )
 # How a server listens (``handlers.network``): read from the environment as well, by the same names.
 _NETWORK = {

@@ -19,7 +19,7 @@ from infra.package.reach import reachable
 
 ROOT = Path(__file__).parents[2]
 WATCHED = {"/health", "/ping", "/v1/models", "/version", "/openapi.json"}
-COUNTED = {"/metrics", "/load"}
+COUNTED = {"/metrics", "/load", "/ready"}
 
 
 @pytest.fixture(scope="module")

@@ -54,6 +54,7 @@ NOT_OF_THE_TEMPLATE = {
     "max_connections",
     "max_bytes_in_flight",
     "playground",
+    "ready_with_engine",
     "log_format",
 }
 LAYER = "arn:${AWS::Partition}:lambda:${AWS::Region}:753240598075:layer:LambdaAdapterLayer"

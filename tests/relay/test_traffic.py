@@ -113,6 +113,33 @@ def setup_ids(setup: Setup, text: str) -> list[int]:
     return ids
 
 
+def test_ready_with_an_engine_alone(make_engine: Callable[..., Any], make_relay: Callable[..., Any]) -> None:
+    """An engine that is away makes a server unready, where that is asked for, and never unhealthy; many ask as one."""
+    asked: list[str] = []
+    engine = create_engine_app(make_engine(), None)
+    well = True
+
+    async def watched(scope: Any, receive: Any, send: Any) -> None:
+        if scope.get("path") == "/health":
+            asked.append(scope["path"])
+            if not well:
+                await send({"type": "http.response.start", "status": 503, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+                return
+        await engine(scope, receive, send)
+
+    with serving(watched) as address:
+        with serving(make_relay(address, ready_with_engine=True, api_key=("k",))) as url:
+            assert [httpx.get(f"{url}/ready").status_code for _ in range(20)] == [200] * 20
+            assert len(asked) <= 10
+            well = False
+            assert wait_for(lambda: httpx.get(f"{url}/ready").status_code == 503)
+            assert "no engine answers" in httpx.get(f"{url}/ready").json()["error"]["message"]
+            assert httpx.get(f"{url}/health").status_code == 200
+        with serving(make_relay(free_address())) as url:
+            assert httpx.get(f"{url}/ready").status_code == 200
+
+
 def test_metrics_want_the_key(make_relay: Callable[..., Any]) -> None:
     with serving(make_relay(free_address(), api_key=("k",))) as url:
         assert httpx.get(f"{url}/metrics").status_code == 401

@@ -196,9 +196,8 @@ def test_the_relays_rest_api_streams_and_is_as_closed_as_its_address(template: d
     integration = method["Integration"]
     assert (integration["Type"], integration["ResponseTransferMode"]) == ("AWS_PROXY", "STREAM")
     assert integration["TimeoutInMillis"] == 900_000
-    uri, names = integration["Uri"]["Fn::Sub"]
-    assert uri.endswith("/2021-11-15/functions/${Live}/response-streaming-invocations")
-    assert names == {"Live": {"Ref": "RelayFunction.Alias"}}
+    wanted = "/2021-11-15/functions/${RelayFunction.Alias}/response-streaming-invocations"
+    assert integration["Uri"]["Fn::Sub"].endswith(wanted)
     variables = template["Resources"]["RelayFunction"]["Properties"]["Environment"]["Variables"]
     assert variables["AWS_LWA_INVOKE_MODE"] == "response_stream"
 

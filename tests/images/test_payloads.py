@@ -136,6 +136,18 @@ def test_images_in_messages_and_in_the_history(image_service: Callable[..., Test
     assert len(answer["features"]["mm_hashes"]["image"]) == 2
 
 
+def test_images_in_responses_are_those_of_a_chat(image_service: Callable[..., TestClient]) -> None:
+    client = image_service("qwen2.5-vl")
+    content = [{"type": "input_image", "image_url": PNG}, {"type": "input_text", "text": "and"}]
+    body = {"input": [{"role": "user", "content": content}], "max_output_tokens": 4}
+    for payload in ("tensors", "none", "content_parts"):
+        response = ask(client, {**body, "mm_payload": payload}, "/v1/responses/render")
+        as_chat = ask(client, chat(PNG, mm_payload=payload))
+        assert {name: response.get(name) for name in ("token_ids", "features", "content_parts")} == {
+            name: as_chat.get(name) for name in ("token_ids", "features", "content_parts")
+        }
+
+
 def test_tokenize_counts_images(image_service: Callable[..., TestClient]) -> None:
     client = image_service("qwen2.5-vl")
     body = {"messages": chat(PNG)["messages"]}

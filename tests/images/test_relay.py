@@ -84,6 +84,31 @@ def test_messages(relay: Relay) -> None:
     check_last(relay.engine, [PNG])
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_responses(relay: Relay, streamed: bool) -> None:
+    """In the input, and in the output of a tool."""
+    client = openai.OpenAI(base_url=f"{relay.url}/v1", api_key="none", max_retries=0)
+    asked: Any = [
+        {"role": "user", "content": [{"type": "input_text", "text": "What is it?"}, picture(PNG)]},
+        {"type": "function_call", "call_id": "c", "name": "camera", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": [picture(JPEG)]},
+    ]
+    if streamed:
+        with client.responses.stream(model=NAME, input=asked) as stream:
+            for _ in stream:
+                pass
+            answer: Any = stream.get_final_response()
+    else:
+        answer = client.responses.create(model=NAME, input=asked)
+    assert answer.output_text == ANSWER
+    check_last(relay.engine, [PNG, JPEG])
+    assert answer.usage.input_tokens > len(relay.engine.seen[-1]["token_ids"])
+
+
+def picture(url: str) -> Any:
+    return {"type": "input_image", "image_url": url, "detail": "auto"}
+
+
 def test_pictures_in_the_history_and_in_tool_results(relay: Relay) -> None:
     client = openai.OpenAI(base_url=f"{relay.url}/v1", api_key="none", max_retries=0)
     call = {"id": "c", "type": "function", "function": {"name": "camera", "arguments": "{}"}}

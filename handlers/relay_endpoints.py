@@ -27,6 +27,7 @@ from core.relay.turns import NO_TURNS, Turns
 from core.relay.whole import Collected, WholeAnswer, WriteAnswer
 from handlers.audit import findings_of
 from handlers.auth import CALLER
+from handlers.beside import Pieces
 from handlers.counting import count_routes
 from handlers.engine_client import EngineClient
 from handlers.engine_version import check_engines
@@ -40,6 +41,9 @@ from handlers.trace_context import trace_headers
 
 Batches = AsyncGenerator[tuple[int, list[GenerateChunk]], None]
 _REQUEST_ID = "x-request-id"
+# What makes a step of a stream long, whatever the step before took: tokens of a prompt, or of a chunk.
+_LONG_PROMPT = 16_384
+_LONG_CHUNK = 64
 # Parsing a chunk takes some 0.1 ms: other streams get their turn after so many.
 _CHUNKS_PER_TURN = 16
 # The last step of an answer in one piece takes longer than that; with this many tokens it leaves the event loop.
@@ -150,6 +154,7 @@ async def stream_answer(
     """The events of a streamed answer, those of one batch of the engine's in one block."""
     findings = findings_of(http, request.model, request.findings)
     answer = AnswerStream(request, writer, findings.report)
+    pieces = Pieces(answer.advance, long=request.prompt_tokens > _LONG_PROMPT)
     begun, chunks = False, 0
     try:
         async with aclosing(_batches(engines, request)) as batches:
@@ -162,7 +167,8 @@ async def stream_answer(
                         if full := block.add(form.event(written)):
                             yield full
                 for chunk in batch:
-                    for written in answer.advance(prompt, chunk):
+                    pieces.long |= any(len(one.token_ids or ()) > _LONG_CHUNK for one in chunk.choices)
+                    for written in await pieces.next(prompt, chunk):
                         if full := block.add(form.event(written)):
                             yield full
                     chunks += 1

@@ -22,10 +22,11 @@ from core.errors import LongWork, PayloadTooLarge, TooSlow
 from core.model import Model
 from core.options import SHORT_BYTES
 from handlers.auth import CALLER
+from handlers.beside import beside
 from handlers.body import receive_body, unpack_body
 from handlers.loading import ModelLoader
 from handlers.metrics import count
-from handlers.routing import Route
+from handlers.routing import Route, Steps
 from handlers.settings import Settings
 from handlers.sse import unless_gone
 from handlers.work.frames import apart
@@ -107,7 +108,7 @@ class Offloading:
     async def _first_step(self, route: Route, model: Model, raw: bytes, request: Request) -> Any:
         """The response to a request; of a route in two steps what the first gives, or a response."""
         pool = self.pool
-        if pool is None or (route.steps is not None and route.steps.stays):
+        if pool is None:
             return await _step(route, model, unpack_body(raw, request.headers, self._settings.max_body_bytes), request)
         if len(raw) <= SHORT_BYTES:
             try:
@@ -115,14 +116,20 @@ class Offloading:
                     return await _step(route, model.short, _unpack_short(raw, request), request)
             except LongWork:
                 pass
+        if route.steps is not None and route.steps.stays:
+            return await beside(self._opened, route.steps, model, raw, request)
         job = Job(route.path, request.headers.raw, _known(request), apart(raw))
-        found = await unless_gone(request, pool.call(answer if route.steps is None else open_request, job))
+        work = pool.call(answer if route.steps is None else open_request, job, caller=_known(request).get(CALLER))
+        found = await unless_gone(request, work)
         if not isinstance(found, Answer):
             return found
         count(request, found.work)
         if found.findings is not None:
             found.findings.note(request, model)
         return WorkedResponse(found)
+
+    def _opened(self, steps: Steps, model: Model, raw: bytes, request: Request) -> Any:
+        return steps.open(model, unpack_body(raw, request.headers, self._settings.max_body_bytes), request)
 
     def check(self) -> None:
         """See :class:`~handlers.routing.Elsewhere`."""
@@ -132,7 +139,7 @@ class Offloading:
     async def written(self, write: Callable[[Report], bytes], model: Model, request: Request, *, large: bool) -> bytes:
         """See :class:`~handlers.routing.Elsewhere`."""
         assert self.pool is not None
-        text, findings = await self.pool.call(finish, write, apart=large)
+        text, findings = await self.pool.call(finish, write, apart=large, caller=_known(request).get(CALLER))
         findings.note(request, model)
         return bytes(text)
 

@@ -6,8 +6,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +14,7 @@ from core.errors import BadRequest, Overloaded, RequestError, Unavailable
 from core.model import Model
 from handlers.logs import ReportedFault, write_line
 from handlers.work import frames
+from handlers.work.line import Lines
 from handlers.work.nursery import Nursery
 from handlers.work.worker import Reply
 
@@ -48,10 +48,9 @@ class WorkPool:
         self._nursery = nursery
         self._model = model
         self._deadline = deadline
-        self._most_waiting = most_waiting
         self._missing = processes
         self._idle: list[_Process] = []
-        self._waiting: deque[asyncio.Future[_Process]] = deque()
+        self._waiting: Lines[asyncio.Future[_Process]] = Lines(most_waiting)
         self._fill()
 
     @property
@@ -70,10 +69,13 @@ class WorkPool:
         if self._missing:
             raise Unavailable("the server cannot work", reason="there are no work processes")
 
-    async def call(self, function: Callable[..., Any], *arguments: Any, apart: bool = False) -> Any:
+    async def call(
+        self, function: Callable[..., Any], *arguments: Any, apart: bool = False, caller: Hashable = None
+    ) -> Any:
         """What ``function`` returns in a work process, given what it finds there and ``arguments``.
 
         It is known there by its name. With ``apart`` the arguments are large: they are packed beside the loop.
+        Callers wait in turn.
 
         Raises:
             RequestError: what it raises; or the queue is full, the job took too long, or its process ended.
@@ -83,16 +85,16 @@ class WorkPool:
         parts = await asyncio.to_thread(frames.write, job) if apart else frames.write(job)
         del job, arguments
         try:
-            return await self._done(parts, last=False)
+            return await self._done(parts, caller, last=False)
         except _Ended:
             write_line("ERROR", "a work process ended")
         try:
-            return await self._done(parts, last=True)
+            return await self._done(parts, caller, last=True)
         except _Ended:
             raise Overloaded(_ENDED) from None
 
-    async def _done(self, parts: list[frames.Part], last: bool) -> Any:
-        process = await self._take()
+    async def _done(self, parts: list[frames.Part], caller: Hashable, last: bool) -> Any:
+        process = await self._take(caller)
         clock = asyncio.get_running_loop().time
         began = clock()
         most = self._deadline * _CLOCK_FACTOR + _CLOCK_MORE if self._deadline else None
@@ -124,30 +126,29 @@ class WorkPool:
             f"the request took longer than the work_deadline of {self._deadline:g} seconds; send less in one call"
         )
 
-    async def _take(self) -> _Process:
+    async def _take(self, caller: Hashable) -> _Process:
         if self._missing:
             self._fill()
         if self._idle:
             return self._idle.pop()
         if self._missing and not self._waiting:
             raise Overloaded("the server cannot work now")
-        if len(self._waiting) >= self._most_waiting:
-            raise Overloaded(f"{len(self._waiting)} requests wait already, the server's work_queue; try again")
         turn: asyncio.Future[_Process] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        leaves = self._waiting.join(caller, turn)
+        if leaves is not None and not leaves.done():
+            leaves.set_exception(Overloaded("too many requests wait already, the server's work_queue; try again"))
         try:
             return await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._give(turn.result())
             raise
         finally:
-            with suppress(ValueError):
-                self._waiting.remove(turn)
+            self._waiting.leave(caller, turn)
 
     def _give(self, process: _Process) -> None:
         while self._waiting:
-            turn = self._waiting.popleft()
+            turn = self._waiting.next()
             if not turn.done():
                 turn.set_result(process)
                 return

@@ -8,7 +8,9 @@ import json
 import os
 import re
 import signal
+import threading
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ import pytest
 from fastapi import FastAPI
 
 from core.options import SHORT_BYTES
+from core.relay.answer import AnswerStream
+from handlers.beside import beside
 from handlers.server import server_app
 from handlers.settings import Settings
 from handlers.work.start import working
@@ -91,9 +95,9 @@ def called(app: FastAPI) -> list[str]:
     pool, names = app.state.offloading.pool, []
     call: Callable[..., Awaitable[Any]] = pool.call
 
-    async def note(function: Callable[..., Any], *arguments: Any, apart: bool = False) -> Any:
+    async def note(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         names.append(function.__name__)
-        return await call(function, *arguments, apart=apart)
+        return await call(function, *arguments, **options)
 
     pool.call = note
     return names
@@ -150,7 +154,7 @@ def test_what_is_counted_of_a_request_is_counted(
     rendered, derendered = [line for line in lines if line["message"] == "request"]
     assert rendered["prompt_tokens"] > SHORT_BYTES
     assert rendered["answer_bytes"] > SHORT_BYTES
-    assert rendered["client_request_id"] == "given"
+    assert rendered["request_id"] == "given"
     assert derendered["completion_tokens"] == len(cut)
     (audit,) = [line for line in lines if line["message"] == "audit"]
     assert audit["audited"] == 1
@@ -172,6 +176,66 @@ def test_a_fault_there_is_a_line_here(settings: Settings, capsys: pytest.Capture
     line = json.loads(out.splitlines()[-1])
     assert (line["message"], line["exception"], line["endpoint"]) == ("fault", "KeyError", "/tokenize")
     assert "what a client sent" not in out
+
+
+def test_with_a_cache_of_turns_a_long_request_is_opened_beside_the_loop(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is this process's own cache: no other process can open the request."""
+    opened: list[bool] = []
+
+    async def noted(work: Callable[..., Any], *arguments: Any) -> Any:
+        opened.append(True)
+        return await beside(work, *arguments)
+
+    monkeypatch.setattr("handlers.work.offload.beside", noted)
+    cached = replace(settings, continue_turns="exact", turn_cache=1)
+    app = server_app(cached)
+
+    async def run() -> None:
+        names = called(app)
+        for body, status, long in ((CHAT, 503, False), (LONG, 503, True), ({**LONG, "model": "other"}, 404, True)):
+            opened.clear()
+            answer = await post(app, "/v1/chat/completions", content({"model": "m", **body, "max_tokens": 1}))
+            assert (answer.status_code, bool(opened)) == (status, long), answer.text
+        assert not names
+
+    with working(app, cached):
+        asyncio.run(run())
+
+
+def steps_of(app: FastAPI, body: Any, monkeypatch: pytest.MonkeyPatch, long: float) -> tuple[str, list[str]]:
+    """The events of a relayed stream, and the threads that read the engine's chunks."""
+    threads: list[str] = []
+    advance = AnswerStream.advance
+
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return advance(*arguments)
+
+    monkeypatch.setattr(AnswerStream, "advance", noted)
+    monkeypatch.setattr("handlers.beside.LONG", long)
+    answer = asyncio.run(post(app, "/v1/chat/completions", content(body)))
+    monkeypatch.undo()
+    return re.sub(r'"created":[0-9]+|"id":"[^"]*"|"request_id":"[^"]*"', "", answer.text), threads
+
+
+def test_a_relayed_stream_is_the_same_beside_the_loop(
+    models_dir: Path, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every chunk after the first is read there, or none is."""
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"rules": [{"match": "", "answer": CALL}]}))
+    command = engine(models_dir / "qwen3", "--script", str(script), "--tokens-only", "--served-model-name", "m")
+    body = {**CHAT, "model": "m", "tools": [TOOL], "max_tokens": 100, "stream": True}
+    with process(*command) as url:
+        relaying = replace(settings, engine_url=(url,))
+        here, on_loop = steps_of(server_app(relaying), body, monkeypatch, 60.0)
+        there, aside = steps_of(server_app(relaying), body, monkeypatch, -1.0)
+    assert here == there
+    assert here.endswith("data: [DONE]\n\n")
+    assert set(on_loop) == {"MainThread"}
+    assert {name.partition("_")[0] for name in aside[1:]} == {"beside"}
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +287,33 @@ def test_no_process_outlives_the_server(models_dir: Path, number: int) -> None:
         found = descendants(pid)
         os.kill(pid, number)
         assert wait_for(lambda: not any(Path(f"/proc/{one}").exists() for one in found))
+
+
+def test_a_key_that_fills_the_queue_leaves_room_for_another(models_dir: Path) -> None:
+    """The process is held, so that what waits is known: one request is in it, four wait, the others are refused."""
+    options = ("--work-processes", "1", "--work-queue", "4", "--work-deadline", "0", "--api-key", "aaaa", "bbbb")
+    answers: dict[str, list[int]] = {"aaaa": [], "bbbb": []}
+
+    def send(url: str, key: str) -> None:
+        headers = {"authorization": f"Bearer {key}"}
+        answers[key].append(httpx.post(f"{url}{RENDER}", json=LONG, headers=headers, timeout=300).status_code)
+
+    with observed_process(*service(models_dir / "qwen3", *options)) as (url, pid):
+        send(url, "aaaa")
+        (held,) = [one for one in descendants(pid) if not descendants(one)]
+        os.kill(held, signal.SIGSTOP)
+        threads = [threading.Thread(target=send, args=(url, "aaaa")) for _ in range(9)]
+        for thread in threads:
+            thread.start()
+        assert wait_for(lambda: answers["aaaa"] == [200, 503, 503, 503, 503])
+        threads.append(threading.Thread(target=send, args=(url, "bbbb")))
+        threads[-1].start()
+        assert wait_for(lambda: answers["aaaa"] == [200, 503, 503, 503, 503, 503])
+        os.kill(held, signal.SIGCONT)
+        for thread in threads:
+            thread.join()
+    assert answers["aaaa"][6:] == [200] * 4
+    assert answers["bbbb"] == [200]
 
 
 def test_without_processes_there_are_none(models_dir: Path) -> None:

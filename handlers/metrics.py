@@ -8,6 +8,7 @@ with two lines, would take an eighth (``docs/operations.md``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -55,7 +56,12 @@ def count(request: Request, work: Work) -> None:
 
 def work_of(request: Request) -> Work:
     """What was noted of a request."""
-    work: Work = getattr(request.state, "work", _NOTHING)
+    return work_of_state(request.scope.get("state", {}))
+
+
+def work_of_state(state: Mapping[str, Any]) -> Work:
+    """What was noted of a request, by the state of its scope."""
+    work: Work = state.get("work", _NOTHING)
     return work
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 
+from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
@@ -20,6 +21,7 @@ from handlers.readiness import Readiness
 from handlers.render_endpoints import RENDER
 from handlers.routing import Router
 from handlers.settings import Settings
+from handlers.tracing import Spans, Tracing
 from handlers.traffic import Traffic
 from handlers.web import FastAPI
 from handlers.work.offload import Offloading
@@ -49,9 +51,16 @@ def server_app(settings: Settings, network: Network | None = None) -> FastAPI:
     routers.append(Readiness(asked if settings.ready_with_engine else None).router())
     prometheus = Prometheus(next((router.engines for router in routers if router.engines), None))
     routers.append(prometheus.router())
+    tracing = Tracing(settings.otlp_traces_endpoint) if settings.otlp_traces_endpoint else None
+    if tracing is not None:
+        routers.append(Router(routes=(), encodes=False, close=tracing.close))
     offloading = Offloading(settings)
     app = create_app(settings, *routers, handler=offloading.handler, observer=prometheus)
     app.state.offloading = offloading
+    if settings.docs:
+        _add_docs(app)
+    if tracing is not None:
+        app.add_middleware(Spans, tracing=tracing, endpoints=frozenset(offloading.routes))
     app.add_middleware(Traffic, observer=prometheus, unrouted=_unrouted(app.state.request_log))
     if network is not None and network.allowed_origins:
         from starlette.middleware.cors import CORSMiddleware  # late: few servers are for pages of other origins
@@ -66,6 +75,15 @@ def server_app(settings: Settings, network: Network | None = None) -> FastAPI:
             expose_headers=EXPOSED_HEADERS,
         )
     return app
+
+
+def _add_docs(app: FastAPI) -> None:
+    """A page of the endpoints. It loads its scripts from a public network of them, as vLLM's does."""
+
+    async def docs(request: Request) -> Response:
+        return get_swagger_ui_html(openapi_url="openapi.json", title="derender")
+
+    app.add_route("/docs", docs, include_in_schema=False)
 
 
 def _unrouted(log: RequestLog | None) -> Callable[[Scope, int, float], None]:

@@ -109,7 +109,7 @@ class Settings:
     before these settings are read (``handlers.slices``). With
     ``require_engine_version`` the relay does not start with engines of another version.
     With ``ready_with_engine`` a server is ready while an engine answers, with ``playground`` it has the page
-    that shows how an answer is split.
+    that shows how an answer is split, with ``docs`` one of its endpoints. ``otlp_traces_endpoint`` is where spans go.
     ``environ`` is where vLLM's own variables are read from.
     """
 
@@ -172,6 +172,8 @@ class Settings:
     root_path: str = ""
     vllm_version: str | None = None
     require_engine_version: bool = False
+    otlp_traces_endpoint: str | None = None
+    docs: bool = False
     playground: bool = False
     ready_with_engine: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -382,6 +384,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "allowed_media_domains": names_of,
     "refuse_media_uuids": flag_of,
     "require_engine_version": flag_of,
+    "docs": flag_of,
     "playground": flag_of,
     "ready_with_engine": flag_of,
 }

@@ -27,6 +27,7 @@ _FLAGS = (
     "exclude-tools-when-tool-choice-none",
     "refuse-media-uuids",
     "require-engine-version",
+    "docs",
     "playground",
     "ready-with-engine",
 )
@@ -69,6 +70,7 @@ _VALUES = {
     "work-processes": "processes for long work beside the event loop (0: none)",
     "work-deadline": "seconds of CPU time that a request may take in one of them (0: any)",
     "work-queue": "requests that may wait for one of them; the next gets a 503",
+    "otlp-traces-endpoint": "where spans of requests go, over HTTP (OpenTelemetry; the extra otel)",
     "header-timeout": "seconds in which the headers of a request must come (0: any)",
     "body-timeout": "seconds in which the body of a request must come (0: any)",
     "max-connections": "connections that a server holds; beyond them it answers health checks alone",

@@ -29,7 +29,7 @@ def own_flags() -> set[str]:
 
 @pytest.fixture(scope="module")
 def own_routes(models_dir: Path) -> set[str]:
-    app = server_app(Settings(model=str(models_dir / "qwen3"), engine_url=("http://127.0.0.1:9",)))
+    app = server_app(Settings(model=str(models_dir / "qwen3"), engine_url=("http://127.0.0.1:9",), docs=True))
     found = [route for route in app.routes if isinstance(route, Route)]
     return {f"{method} {route.path}" for route in found for method in route.methods or ()}
 

@@ -54,6 +54,8 @@ NOT_OF_THE_TEMPLATE = {
     "max_connections",
     "max_bytes_in_flight",
     "playground",
+    "docs",
+    "otlp_traces_endpoint",
     "ready_with_engine",
     "log_format",
 }

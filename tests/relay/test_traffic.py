@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import subprocess
@@ -13,8 +14,10 @@ from typing import Any
 
 import httpx
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
+from core.errors import ConfigurationError
 from handlers.log_output import LogOutput, as_text, writing_to
 from tests.engine.server import create_app as create_engine_app
 from tests.relay.conftest import Setup
@@ -219,6 +222,79 @@ def test_a_trace_goes_on_to_the_engine(
         assert answer.status_code == 200
     (head,) = heads
     assert {name: head[name] for name in ("traceparent", "tracestate") if name in head} == passed
+
+
+@contextmanager
+def collector() -> Iterator[tuple[str, list[Any]]]:
+    """A collector of OpenTelemetry's: its address, and the spans that came."""
+    spans: list[Any] = []
+
+    async def collect(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        if (b"content-encoding", b"gzip") in scope["headers"]:
+            body = gzip.decompress(body)
+        sent = ExportTraceServiceRequest.FromString(body)
+        for of_resource in sent.resource_spans:
+            spans.extend(span for of_scope in of_resource.scope_spans for span in of_scope.spans)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    with serving(collect) as url:
+        yield f"{url}/v1/traces", spans
+
+
+def test_spans_of_requests(make_engine: Callable[..., Any], make_relay: Callable[..., Any]) -> None:
+    """Below the client's, above the engine's; refused requests and unknown paths, too. They hold no text."""
+    heads: list[dict[str, str]] = []
+    engine = create_engine_app(make_engine(), None)
+
+    async def recording(scope: Any, receive: Any, send: Any) -> None:
+        if scope.get("path", "").endswith("/generate"):
+            heads.append({name.decode(): value.decode() for name, value in scope["headers"]})
+        await engine(scope, receive, send)
+
+    with collector() as (address, spans), serving(recording) as engine_url:
+        with serving(make_relay(engine_url, otlp_traces_endpoint=address)) as url:
+            httpx.post(url + CHAT, json=HELLO, headers={"traceparent": TRACE})
+            httpx.post(url + CHAT, json={"messages": 1})
+            httpx.get(f"{url}/nowhere/secret")
+            with httpx.stream("POST", url + CHAT, json={**HELLO, "stream": True}) as stream:
+                stream.read()
+        assert wait_for(lambda: len(spans) == 4)
+    first, _, _, streamed = spans
+    assert first.trace_id.hex() == TRACE.split("-")[1]
+    assert first.parent_span_id.hex() == TRACE.split("-")[2]
+    assert heads[0]["traceparent"] == f"00-{first.trace_id.hex()}-{first.span_id.hex()}-01"
+    assert [span.name for span in spans] == [f"POST {CHAT}", f"POST {CHAT}", "GET other", f"POST {CHAT}"]
+    values = [{one.key: one.value.int_value for one in span.attributes} for span in spans]
+    assert [one["http.response.status_code"] for one in values] == [200, 400, 404, 200]
+    assert values[0]["gen_ai.usage.output_tokens"] > 5
+    assert values[3]["gen_ai.usage.output_tokens"] > 5
+    assert streamed.end_time_unix_nano > streamed.start_time_unix_nano
+    assert not any(b"secret" in span.SerializeToString() or b"Hello" in span.SerializeToString() for span in spans)
+
+
+@pytest.mark.parametrize("address", ["collector:4317", ""])
+def test_an_address_of_spans_that_is_none(make_relay: Callable[..., Any], address: str) -> None:
+    if address:
+        with pytest.raises(ConfigurationError, match="must be an http address"):
+            make_relay(otlp_traces_endpoint=address)
+    else:
+        assert make_relay(otlp_traces_endpoint=address)
+
+
+def test_a_page_of_the_endpoints_where_it_is_wanted(make_relay: Callable[..., Any]) -> None:
+    with serving(make_relay(free_address())) as url:
+        assert httpx.get(f"{url}/docs").status_code == 404
+    with serving(make_relay(free_address(), docs=True, api_key=("k",))) as url:
+        assert httpx.get(f"{url}/docs").status_code == 401
+        page = httpx.get(f"{url}/docs", headers={"authorization": "Bearer k"})
+        assert page.headers["content-type"].startswith("text/html")
+        assert "openapi.json" in page.text
 
 
 def test_several_processes_are_counted_together(models_dir: Path) -> None:

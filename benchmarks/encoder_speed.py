@@ -1,9 +1,7 @@
-"""What would the ``fastokens`` package give: its encode beside that of ``tokenizers``, and are the ids equal?
+"""What does the ``fastokens`` package give: its encode beside that of ``tokenizers``, and are the ids equal?
 
-``fastokens`` is the encoder of ``vllm-rs``. It is not a dependency here: it is
-installed into an environment of its own under ``build/``, where both packages
-run in one process (``benchmarks.harness.fastokens_child``). Without a package index
-the benchmark has no rows.
+``fastokens`` is the encoder of ``vllm-rs``, and the fast encoder here. Both packages
+run in one process of their own for each model (``benchmarks.harness.fastokens_child``).
 
 python -m benchmarks.encoder_speed STRINGS_OF_EACH_KIND  # equality over a larger corpus, and the strings that differ
 """
@@ -14,15 +12,12 @@ import json
 import os
 import subprocess
 import sys
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.setups import ROOT
 from infra.models import MODELS, build
 
-PINNED = "fastokens==0.3.5"
-# Of each of the corpus' twelve kinds: 18,000 strings a model, each encoded in two ways.
+# Of each of the corpus' fourteen kinds: 21,000 strings a model, each encoded in two ways.
 EACH = 1_500
 # What the rows keep of the child's figures.
 _KEPT = (
@@ -31,47 +26,22 @@ _KEPT = (
     "fresh_8k_ms", "no_offsets_fresh_8k_ms", "fast_fresh_8k_ms",
     "cpu_815_ms", "fast_cpu_815_ms",
 )  # fmt: skip
-_PLACE = ROOT / "build" / "fastokens"
 Json = dict[str, Any]
 
 
 def run(each: int = EACH) -> list[Json]:
     """One row for each model folder with a ``tokenizer.json``."""
-    python = environment()
-    if python is None:
-        return []
-    return [_row(compared) for compared in compare(python, each)]
+    return [_row(compared) for compared in compare(each)]
 
 
-def environment() -> Path | None:
-    """A Python that has both packages, made on first use; None where the package cannot be had."""
-    python = _PLACE / "bin" / "python"
-    uv = Path(sys.executable).with_name("uv")
-    wanted = [PINNED, f"tokenizers=={version('tokenizers')}"]
-    made = [
-        [str(uv), "venv", "-q", "--no-project", "--clear", "--python", sys.executable, str(_PLACE)],
-        [str(uv), "pip", "install", "-q", "--python", str(python), "--only-binary", ":all:", *wanted],
-    ]
-    stamp = _PLACE / "installed"
-    if stamp.is_file() and stamp.read_text() == " ".join(wanted):
-        return python
-    for command in made:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(f"{PINNED} is not compared: {done.stderr.strip()[-300:]}", file=sys.stderr)
-            return None
-    stamp.write_text(" ".join(wanted))
-    return python
-
-
-def compare(python: Path, each: int) -> list[Json]:
+def compare(each: int) -> list[Json]:
     """What the child says of each model."""
     found = []
     for name, model in MODELS.items():
         if model.tokenizer_file != "tokenizer.json":
             continue
         folder = build(name, ROOT / "build" / "models")
-        command = [str(python), "-m", "benchmarks.harness.fastokens_child", str(folder), str(each)]
+        command = [sys.executable, "-m", "benchmarks.harness.fastokens_child", str(folder), str(each)]
         environ = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True, check=True)
         found.append(json.loads(done.stdout))
@@ -99,10 +69,7 @@ def _row(one: Json) -> Json:
 
 
 def main() -> None:
-    python = environment()
-    if python is None:
-        sys.exit(1)
-    for one in compare(python, int(sys.argv[1]) if len(sys.argv) > 1 else EACH):
+    for one in compare(int(sys.argv[1]) if len(sys.argv) > 1 else EACH):
         print(json.dumps(one, ensure_ascii=True, indent=1), flush=True)
 
 

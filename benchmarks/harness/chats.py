@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from itertools import cycle
-from pydoc_data.topics import topics
 from typing import Any
+
+from core.tokenizer.fast.corpus import prose
 
 # Characters in a token of this prose, to begin a search with.
 _CHARS = 4.2
 # Windows on the prose begin this many characters apart: no two chats repeat one another's messages.
 _STEP = 1_733
 _TURN = 600
-
-
-@cache
-def prose() -> str:
-    """All topics one after the other, about 700,000 characters."""
-    return "\n\n".join(topics[name].strip() for name in sorted(topics))
 
 
 def chat(characters: int, number: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runs in the environment that has ``fastokens``: compares it with ``tokenizers`` over one model folder, writes JSON.
+"""A process of its own: compares ``fastokens`` with ``tokenizers`` over one model folder, writes JSON.
 
 python -m benchmarks.harness.fastokens_child FOLDER STRINGS_OF_EACH_KIND
 """
@@ -19,7 +19,7 @@ import fastokens
 from tokenizers import AddedToken, Tokenizer
 
 from benchmarks.harness.chats import prose
-from benchmarks.harness.encode_corpus import corpus
+from core.tokenizer.fast.corpus import corpus
 
 # Flags that a folder's configuration may give tokens of its own.
 _FLAGGED = [

@@ -19,6 +19,8 @@ from core.bundle.model_config import read_model_config
 from core.errors import ConfigurationError
 from core.tokenizer import FastTokenizer, load_tokenizer, tokenizer_file
 from core.tokenizer.decode_table import PACKED_NAME, pack_table
+from core.tokenizer.fast.comparison import ENCODES, prove
+from core.tokenizer.fast.proof import dump_proof
 
 # What serving may read. Weights, READMEs and the like stay behind.
 _NEEDED = frozenset(
@@ -41,10 +43,13 @@ def _silent(_name: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def bundle_contents(files: ModelFiles, mode: str = "auto", step: Step = _silent) -> dict[str, bytes]:
+def bundle_contents(
+    files: ModelFiles, mode: str = "auto", step: Step = _silent, encodes: int = ENCODES
+) -> dict[str, bytes]:
     """The files of a bundle by name, manifest included. It holds one tokenizer, the one that ``mode`` chooses.
 
-    ``mode`` is one of ``core.tokenizer.MODES``.
+    ``mode`` is one of ``core.tokenizer.MODES``. Where there is a fast encoder for the tokenizer, it is compared over
+    about so many ``encodes`` (0: not), and the manifest says with what result.
 
     Raises:
         ConfigurationError: the model cannot be served; says why.
@@ -65,8 +70,11 @@ def bundle_contents(files: ModelFiles, mode: str = "auto", step: Step = _silent)
     }
     if isinstance(tokenizer, FastTokenizer):
         contents[PACKED_NAME] = pack_table(tokenizer.table)
+    with step("comparing the encoders"):
+        proof = prove(tokenizer, encodes) if encodes else None
     with step("hashing"):
-        manifest = Manifest(files={name: entry_of(data) for name, data in contents.items()})
+        entries = {name: entry_of(data) for name, data in contents.items()}
+        manifest = Manifest(entries, None if proof is None else dump_proof(proof))
     contents[MANIFEST_NAME] = dump_manifest(manifest)
     return contents
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from core.bundle.manifest import MANIFEST_NAME, Manifest, load_manifest
 from core.errors import ConfigurationError
@@ -36,6 +37,11 @@ class ModelFiles(Protocol):
 
     def digest(self, name: str) -> str:
         """The SHA-256 of a file, in hexadecimal; from the manifest where there is one."""
+        ...
+
+    @property
+    def encoder_proof(self) -> Mapping[str, Any] | None:
+        """What the manifest says of the fast encoder, None where it says nothing."""
         ...
 
 
@@ -93,3 +99,7 @@ class FolderFiles:
         if self._manifest is not None and name in self._manifest.files:
             return self._manifest.files[name].sha256
         return hashlib.sha256(self.read(name)).hexdigest()
+
+    @property
+    def encoder_proof(self) -> Mapping[str, Any] | None:
+        return None if self._manifest is None else self._manifest.encoder_proof

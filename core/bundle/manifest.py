@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
@@ -32,9 +33,14 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The files of a bundle by name (relative, at most one folder deep)."""
+    """The files of a bundle by name (relative, at most one folder deep).
+
+    ``encoder_proof`` says that a fast encoder was compared with the tokenizer, and with what result
+    (``core.tokenizer.fast.proof`` reads it); None where none was.
+    """
 
     files: Mapping[str, FileEntry]
+    encoder_proof: Mapping[str, Any] | None = None
 
     def check(self, name: str, data: bytes) -> bytes:
         """Return ``data`` when it is what the manifest promises.
@@ -60,7 +66,8 @@ def entry_of(data: bytes) -> FileEntry:
 def dump_manifest(manifest: Manifest) -> bytes:
     """The manifest as bytes; the same files give the same bytes."""
     files = {name: {"size": e.size, "sha256": e.sha256} for name, e in sorted(manifest.files.items())}
-    return orjson.dumps({"version": _VERSION, "files": files}, option=orjson.OPT_INDENT_2) + b"\n"
+    proof = {} if manifest.encoder_proof is None else {"encoder": dict(manifest.encoder_proof)}
+    return orjson.dumps({"version": _VERSION, "files": files, **proof}, option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def load_manifest(data: bytes) -> Manifest:
@@ -81,6 +88,9 @@ def load_manifest(data: bytes) -> Manifest:
             if type(size) is not int or size < 0 or not _SUM.fullmatch(digest):
                 raise ConfigurationError(f"{MANIFEST_NAME}: the entry of {name} is malformed")
             files[name] = FileEntry(size=size, sha256=digest)
+        proof = value.get("encoder")
+        if proof is not None and not isinstance(proof, dict):
+            raise ConfigurationError(f"{MANIFEST_NAME}: the proof of the fast encoder is malformed")
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as exc:
         raise ConfigurationError(f"{MANIFEST_NAME} is not a manifest: {exc!r}") from exc
-    return Manifest(files=files)
+    return Manifest(files=files, encoder_proof=proof)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from core.bundle.folder import ModelFiles
 from core.tokenizer.decode_table import PACKED_NAME
@@ -37,6 +39,10 @@ class OtherTokenizer:
 
     def digest(self, name: str) -> str:
         return self._of(name).digest(name)
+
+    @property
+    def encoder_proof(self) -> Mapping[str, Any] | None:
+        return self._tokenizer.encoder_proof
 
     def _of(self, name: str) -> ModelFiles:
         return self._tokenizer if _TOKENIZERS.fullmatch(name) else self._model

@@ -133,6 +133,10 @@ class S3Files:
     def digest(self, name: str) -> str:
         return self._entry(name).sha256
 
+    @property
+    def encoder_proof(self) -> Mapping[str, Any] | None:
+        return self._manifest.encoder_proof
+
     def read(self, name: str) -> bytes:
         """The whole file, checked; fetched when it is not there, or not what it should be.
 

@@ -4,7 +4,8 @@ It offers the part of the transformers interface that vLLM's parsers and
 rendering use, on the ``tokenizers`` package, without transformers. Decoding
 works from a :class:`DecodeTable` alone; the full tokenizer, with its merges,
 is built by the first call that encodes text. Instances are never changed
-after they are built, apart from these lazy parts.
+after they are built, apart from these lazy parts and a faster encoder of the
+same ids (:mod:`core.tokenizer.fast`).
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class FastTokenizer(NamedTokens):
         self.chat_template = chat_template
         self.name_or_path = name
         self._cache_bytes = cache_bytes
+        self._fast_ids: Callable[[str], list[int] | None] = _leave
         self._size = table.size
         self._join = table.join
         self._byte_form = table.byte_form
@@ -189,24 +191,40 @@ class FastTokenizer(NamedTokens):
 
     # -- text to ids --------------------------------------------------------------------------
 
+    def read_source(self) -> bytes:
+        """The bytes of ``tokenizer.json``, read anew."""
+        return self._read_tokenizer_json()
+
+    @cached_property
+    def added(self) -> list[AddedToken]:
+        """The tokens of the configuration, in the order in which they are added."""
+        return [_added(token) for token in self._extra_tokens]
+
+    @property
+    def splits_special_tokens(self) -> bool:
+        """Whether special tokens in a text are encoded like other words."""
+        return bool(self.init_kwargs.get("split_special_tokens"))
+
+    def encode_by(self, ids: Callable[[str], list[int] | None]) -> None:
+        """From now on ask ``ids`` first, which gives what ``tokenizers`` would give, or None."""
+        self._fast_ids = ids
+
     @cached_property
     def backend_tokenizer(self) -> RustTokenizer:
         """The full tokenizer with its merges, built on first use."""
         try:
-            backend = RustTokenizer.from_buffer(self._read_tokenizer_json())
+            backend = RustTokenizer.from_buffer(self.read_source())
         except ConfigurationError:
             raise
         except Exception as exc:  # the package raises plain Exception
             raise ConfigurationError(f"tokenizer.json is not a tokenizer: {exc}") from exc
         backend.no_truncation()
         backend.no_padding()
-        if bool(self.init_kwargs.get("split_special_tokens")):
+        if self.splits_special_tokens:
             backend.encode_special_tokens = True
-        for token in self._extra_tokens:
-            known = {k: bool(token[k]) for k in ("single_word", "lstrip", "rstrip", "normalized") if k in token}
-            entry = AddedToken(str(token["content"]), special=bool(token.get("special")), **known)
-            add = backend.add_special_tokens if token.get("special") else backend.add_tokens
-            add([entry])
+        for token in self.added:
+            add = backend.add_special_tokens if token.special else backend.add_tokens
+            add([token])
         return backend
 
     def encode(
@@ -249,12 +267,20 @@ class FastTokenizer(NamedTokens):
 
         splitting = splitting_of(self.backend_tokenizer) if self._cache_bytes else None
         if splitting is None:
-            return lambda text: self._encode_all((text,))[0]
+            return self._ids_of_part
         return SegmentEncoder(splitting, self._encode_all, Kept(self._cache_bytes)).ids
 
     def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self._ids_of_part(text) for text in texts]
+
+    def _ids_of_part(self, text: str) -> list[int]:
+        fast = self._fast_ids(text)
+        return self.reference_ids(text) if fast is None else fast
+
+    def reference_ids(self, text: str) -> list[int]:
+        """The ids that ``tokenizers`` gives a text without special tokens around it."""
         # Offsets are a fifth of an encode; only the batch form can do without.
-        return [encoding.ids for encoding in self.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+        return list(self.backend_tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids)
 
     def _encode_whole(
         self, text: str, add_special_tokens: bool, max_length: int | None, offsets: bool
@@ -289,3 +315,12 @@ class FastTokenizer(NamedTokens):
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:
         return int(self.backend_tokenizer.num_special_tokens_to_add(pair))
+
+
+def _added(token: Mapping[str, Any]) -> AddedToken:
+    known = {k: bool(token[k]) for k in ("single_word", "lstrip", "rstrip", "normalized") if k in token}
+    return AddedToken(str(token["content"]), special=bool(token.get("special")), **known)
+
+
+def _leave(_text: str) -> None:
+    """Leaves every text to ``tokenizers``."""

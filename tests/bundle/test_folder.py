@@ -22,7 +22,7 @@ from handlers.commands.command_line import main
 @pytest.fixture
 def bundle(models_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     source, dest = models_dir / "qwen3", tmp_path / "bundle"
-    assert main(["bundle", str(source), str(dest)]) == 0
+    assert main(["bundle", str(source), str(dest), "--encodes", "0"]) == 0
     assert "derender-vocab.bin" in capsys.readouterr().out
     return dest
 
@@ -37,7 +37,7 @@ def test_a_bundle_serves_what_its_folder_serves(bundle: Path, models_dir: Path) 
 
 def test_two_bundles_of_one_model_are_identical(bundle: Path, models_dir: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
-    assert main(["bundle", str(models_dir / "qwen3"), str(again)]) == 0
+    assert main(["bundle", str(models_dir / "qwen3"), str(again), "--encodes", "0"]) == 0
     names = sorted(p.relative_to(bundle) for p in bundle.rglob("*"))
     assert names == sorted(p.relative_to(again) for p in again.rglob("*"))
     assert all((bundle / n).read_bytes() == (again / n).read_bytes() for n in names)

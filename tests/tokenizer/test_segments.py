@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as RustTokenizer
 
-from benchmarks.harness.encode_corpus import corpus
 from core.bundle.folder import FolderFiles
 from core.kept import Kept
 from core.tokenizer import FastTokenizer, Tokenizer, load_tokenizer
+from core.tokenizer.fast.corpus import corpus
 from core.tokenizer.segments import SegmentEncoder
 from core.tokenizer.splitting import longest_of, splitting_of
 from tests.support.models import FAMILIES

@@ -1,6 +1,6 @@
-"""Strings that tokenizers can differ over: code, prose, every assigned character, white space, special tokens, noise.
+"""Texts that tokenizers can differ over: code, prose of many scripts, conversations, every assigned character, noise.
 
-Deterministic: the same strings for the same Python and tokenizer. ``corpus``
+Deterministic: the same texts for the same Python, tokenizer and seed. ``corpus``
 yields (kind, text); nothing in it is fetched.
 """
 
@@ -11,11 +11,13 @@ import sys
 import sysconfig
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import islice, product
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import Any, Literal
 
-from benchmarks.harness.chats import prose
+from core.tokenizer.fast.scripts import SENTENCES
 
 _SPACES = [chr(i) for i in range(0x3001) if chr(i).isspace()] + ["\u200b", "\u200d", "\ufeff", "\u00ad", "\u2060"]
 _CONTRACTIONS = ["'s", "'S", "'ſ", "'t", "'T", "'re", "'RE", "'rE", "'ve", "'VE", "'m", "'M", "'ll", "'lL", "'d", "'D"]
@@ -42,15 +44,41 @@ _MARKS = ["\u0301", "\u0308", "\u0327", "\u093f", "\u0e34", "\u20dd", "\ufe0f", 
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~–—…“”‘’«»¿¡、。·"
 
 
-def corpus(specials: Sequence[str], pieces: Sequence[str], each: int) -> Iterator[tuple[str, str]]:
-    """``each`` strings of every kind, and a hundredth of that of long texts.
+KINDS = (
+    "code",
+    "prose",
+    "scripts",
+    "conversations",
+    "every character",
+    "characters in context",
+    "combining and normal forms",
+    "white space",
+    "numbers and contractions",
+    "special tokens",
+    "tokens in a row",
+    "random characters",
+    "random bytes",
+    "long runs",
+)
+
+
+@cache
+def prose() -> str:
+    """English prose that every Python brings, about 700,000 characters: the topics of ``help()``."""
+    return "\n\n".join(topics[name].strip() for name in sorted(topics))
+
+
+def corpus(specials: Sequence[str], pieces: Sequence[str], each: int, seed: int = 0) -> Iterator[tuple[str, str]]:
+    """``each`` texts of every one of ``KINDS``, and a hundredth of that of long ones.
 
     ``specials`` are a tokenizer's added tokens, ``pieces`` texts of its tokens.
     """
-    chance = random.Random(815)
+    chance = random.Random(815 + seed)
     kinds: dict[str, Iterator[str]] = {
         "code": _code(),
         "prose": _prose(chance),
+        "scripts": _scripts(chance),
+        "conversations": _conversations(specials, chance),
         "every character": _characters(),
         "characters in context": _in_context(chance),
         "combining and normal forms": _combining(chance),
@@ -62,7 +90,8 @@ def corpus(specials: Sequence[str], pieces: Sequence[str], each: int) -> Iterato
         "random bytes": _bytes(chance),
         "long runs": _runs(specials, chance),
     }
-    for kind, strings in kinds.items():
+    for kind in KINDS:
+        strings = kinds[kind]
         for text in islice(strings, each):
             yield kind, text
     for text in _long(chance, max(1, each // 100)):
@@ -82,6 +111,34 @@ def _prose(chance: random.Random) -> Iterator[str]:
     while True:
         start = chance.randrange(len(text))
         yield text[start : start + chance.choice((1, 5, 20, 80, 300))]
+
+
+def _scripts(chance: random.Random) -> Iterator[str]:
+    """Sentences of every script whole, then words of one of them or of two in another order, with marks between."""
+    yield from SENTENCES
+    words = [sentence.split() if " " in sentence else list(sentence) for sentence in SENTENCES]
+    while True:
+        known = chance.choice(words)
+        if chance.randrange(3) == 0:
+            known = known + chance.choice(words)
+        joined = chance.choice((" ", " ", "", "\n", ", ", "-", "  "))
+        yield joined.join(chance.choices(known, k=chance.randrange(1, 40))) + chance.choice(("", ".", "?!", "\n", "。"))
+
+
+def _conversations(specials: Sequence[str], chance: random.Random) -> Iterator[str]:
+    """Turns between a tokenizer's own tokens, as chat templates write them."""
+    known = list(specials) or ["<s>"]
+    text, code = prose(), _code()
+    while True:
+        begin, end = chance.choice(known), chance.choice(known)
+        turns = []
+        for role in ("system", "user", "assistant", "tool", "user")[: chance.randrange(1, 6)]:
+            start = chance.randrange(len(text))
+            said = chance.choice((text[start : start + chance.randrange(400)], chance.choice(SENTENCES)))
+            written = f"```python\n{next(code, said)}```", f'{{"q": "{said[:40]}", "n": {start}}}'
+            said = chance.choice((said, said, *written))
+            turns.append(f"{begin}{role}\n{said}{end}\n")
+        yield "".join(turns)
 
 
 def _characters() -> Iterator[str]:

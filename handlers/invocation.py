@@ -16,6 +16,7 @@ from mangum import Mangum
 
 from core.errors import ConfigurationError
 from handlers.app import create_app
+from handlers.fast_encoder import load_at_start
 from handlers.logs import RequestLog, write_line
 from handlers.routing import Router
 from handlers.settings import PREFIX, PREPARED, Settings, settings_from_environ
@@ -45,7 +46,10 @@ def lambda_handler(router: Router) -> Handler:
     settings = settings_from_environ(environ)
     app = create_app(settings, router)
     handler = _bounded(Mangum(app, lifespan="off"), settings)
-    if environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") in PREPARED:
+    prepared = environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") in PREPARED
+    if router.encodes:
+        load_at_start(app.state.loader, settings, prepared)
+    if prepared:
         from handlers.warming import warm_up  # an ordinary start loads what its first request needs, and no more
 
         _prepare(handler, app.state.request_log, lambda: warm_up(handler, router.paths))

@@ -9,6 +9,7 @@ import sys
 
 from core.errors import ConfigurationError, Unavailable
 from handlers.app import create_app
+from handlers.fast_encoder import load_at_start
 from handlers.settings import PREFIX, PREPARED, settings_from_environ
 from handlers.slices import VARIABLE, choose
 
@@ -21,7 +22,9 @@ try:
         raise ConfigurationError(f"{PREFIX}ENGINE_URL must name at least one engine")
     # Loaded at import, which is Lambda's init phase; a request finds it ready.
     app = create_app(_settings, relay_router(_settings))
-    if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") in PREPARED:
+    _prepared = os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") in PREPARED
+    load_at_start(app.state.loader, _settings, _prepared)
+    if _prepared:
         from handlers.relay_warming import warm_relay  # an ordinary start loads what its first request needs
 
         warm_relay(app.state.loader.get())

@@ -37,6 +37,7 @@ CHOICES = {
     "answers": ("auto", "vllm", "repaired"),
     "tokenizer_mode": MODES,
     "parser_family": ("checked", "any"),
+    "fast_encoder": ("auto", "off", "on"),
     "prompts": (None, "vllm", "repaired"),
     "chunk_form": ("vllm", "openai"),
     "tool_strict_level": (None, "auto", "function", "parameter"),
@@ -78,6 +79,8 @@ class Settings:
     ``one_shot_prompt``, ``parser_family``, ``parser_step``, ``parser_budget``, ``replay_budget``, ``prompts``,
     ``chunk_form``, ``audit``, ``answers``, ``tokenizer_mode`` and ``encode_cache_bytes`` are described with
     ``ModelOptions``.
+    ``fast_encoder`` says whether the encoder of ``core.tokenizer.fast`` is used where it is proved equal: "auto" for
+    beside a server that answers, and in a Lambda function only before a snapshot; "on" for from the start.
     ``max_response_bytes`` is what a Lambda function may answer, None for no
     limit; ``request_log`` says which requests get a line in the log, ``log_format`` what lines look like: with
     CloudWatch's metrics in a Lambda function and without them elsewhere, unless it says otherwise.
@@ -143,6 +146,7 @@ class Settings:
     audit: str = "metrics"
     answers: str = "auto"
     tokenizer_mode: str = "auto"
+    fast_encoder: str = "auto"
     encode_cache_bytes: int = ModelOptions.encode_cache_bytes
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     max_response_bytes: int | None = None

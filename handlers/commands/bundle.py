@@ -14,18 +14,22 @@ from pathlib import Path
 
 from core.bundle.contents import bundle_contents, write_folder
 from core.bundle.folder import FolderFiles, ModelFiles
+from core.bundle.manifest import MANIFEST_NAME, load_manifest
 from core.bundle.other_tokenizer import OtherTokenizer
+from core.tokenizer.fast.comparison import ENCODES
 from core.upstream.version import is_installed
 
 _S3 = "s3://"
 _SLOW = 1.0  # seconds after which a step is worth a line
 
 
-def write_bundle(source: Path, dest: str, mode: str = "auto", tokenizer: Path | None = None) -> int:
+def write_bundle(
+    source: Path, dest: str, mode: str = "auto", tokenizer: Path | None = None, encodes: int = ENCODES
+) -> int:
     """Write the bundle of ``source`` to ``dest``, a folder or ``s3://bucket/prefix``, and say what is in it.
 
     ``mode`` is the tokenizer's (``core.tokenizer.MODES``), which is read from another folder where
-    ``tokenizer`` names one.
+    ``tokenizer`` names one. The fast encoder is compared over ``encodes`` texts (``core.bundle.contents``).
 
     Raises:
         ConfigurationError: the source cannot be served, or the destination is in use.
@@ -39,13 +43,16 @@ def write_bundle(source: Path, dest: str, mode: str = "auto", tokenizer: Path | 
         warning = check_folder(files, mode)
         if warning is not None:
             print(f"derender: {warning}", file=sys.stderr)
-    contents = bundle_contents(files, mode, _step)
+    contents = bundle_contents(files, mode, _step, encodes)
     if dest.startswith(_S3):
         _write_to_s3(contents, dest)
     else:
         write_folder(contents, Path(dest))
     for name, data in sorted(contents.items()):
         print(f"{len(data):>12,}  {name}")
+    proof = load_manifest(contents[MANIFEST_NAME]).encoder_proof
+    if proof is not None:
+        print(f"{proof['encodes']:>12,}  encodes compared with {proof['encoder']}: {proof['different']} differ")
     print(f"{sum(map(len, contents.values())):>12,}  bytes in {dest}")
     return 0
 

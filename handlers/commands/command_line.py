@@ -85,6 +85,7 @@ _VALUES = {
 
 _LISTS = ("served-model-name", "state-key", "engine-url", "engine-params", "api-key", "allowed-media-domains")
 _WORDS = {
+    "fast-encoder": "when the fast encoder is used, where it is proved equal: once it is ready, never, at the start",
     "prompts": "whether render keeps what vLLM loses of a request; default: vllm at render, repaired in the relay",
     "chunk-form": "how derender writes: as vLLM, or as OpenAI, without nulls in deltas and with cached tokens",
     "tool-strict-level": "the least that tool calls are constrained to; default: the tool parser's own",
@@ -222,6 +223,9 @@ def _parser() -> argparse.ArgumentParser:
     bundle.add_argument("dest", metavar="DEST", help="a folder, or s3://bucket/prefix")
     bundle.add_argument("--tokenizer-mode", choices=CHOICES["tokenizer_mode"], default="auto", help="as for serve")
     bundle.add_argument("--tokenizer", metavar="DIR", type=Path, help="as for serve; a folder")
+    bundle.add_argument(
+        "--encodes", type=int, metavar="N", help="texts that the fast encoder is compared over; 0: it is not used"
+    )
     bundle.add_argument("--vllm-version", metavar="VALUE", help="as for serve")
     bundle.set_defaults(run=_bundle)
 
@@ -271,7 +275,8 @@ def _bundle(arguments: argparse.Namespace) -> int:
     choose(arguments.vllm_version or os.environ.get(VARIABLE) or None)
     from handlers.commands.bundle import write_bundle  # late: `serve --help` does without the tokenizer's package
 
-    return write_bundle(arguments.source, arguments.dest, arguments.tokenizer_mode, arguments.tokenizer)
+    given = {} if arguments.encodes is None else {"encodes": arguments.encodes}
+    return write_bundle(arguments.source, arguments.dest, arguments.tokenizer_mode, arguments.tokenizer, **given)
 
 
 def _invoke(arguments: argparse.Namespace) -> int:

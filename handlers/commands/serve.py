@@ -57,6 +57,10 @@ def _serve(
 
     began = time.perf_counter()
     app = server_app(settings, network)
+    if settings.fast_encoder == "on":
+        from handlers.fast_encoder import load_now  # late: as few servers do
+
+        load_now(app.state.loader, required=True)
     print(
         f"derender: {settings.model} loaded in {time.perf_counter() - began:.2f} s, serving on {network.address}",
         file=sys.stderr,

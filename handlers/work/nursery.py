@@ -13,13 +13,17 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
-_NEW = b"n"
+_NEW, _ASIDE, _WITHIN = b"n", b"a", b"w"
 Work = Callable[[socket.socket], None]
+
+
+def _nothing(_: socket.socket) -> None:
+    """Says nothing: the other end of the socket closes."""
 
 
 class Nursery:
@@ -31,14 +35,21 @@ class Nursery:
         What is done once, in the nursery, before the first process.
     work:
         The life of a process, given its end of a socket; it ends when it returns.
+    aside:
+        The life of another kind of process.
+    within:
+        What the nursery itself can be asked to do, given an end of a socket, too. It forks nobody meanwhile; who is
+        forked later has what came of it.
     """
 
-    def __init__(self, prepare: Callable[[], None], work: Work) -> None:
+    def __init__(
+        self, prepare: Callable[[], None], work: Work, aside: Work = _nothing, within: Work = _nothing
+    ) -> None:
         self._control, theirs = socket.socketpair()
         self.pid = os.fork()
         if not self.pid:
             self._control.close()
-            _leave(lambda: _run(theirs, prepare, work))
+            _leave(lambda: _run(theirs, prepare, {_NEW: work, _ASIDE: aside}, within))
         theirs.close()
 
     def new(self) -> socket.socket:
@@ -47,10 +58,21 @@ class Nursery:
         Raises:
             OSError: the nursery is gone.
         """
+        return self._ask(_NEW)
+
+    def aside(self) -> socket.socket:
+        """As :meth:`new`, of a process of the other kind."""
+        return self._ask(_ASIDE)
+
+    def within(self) -> socket.socket:
+        """The end of a socket whose other end the nursery itself works with; raises as :meth:`new` does."""
+        return self._ask(_WITHIN)
+
+    def _ask(self, what: bytes) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                socket.send_fds(self._control, [_NEW], [theirs.fileno()])
+                socket.send_fds(self._control, [what], [theirs.fileno()])
             except OSError:
                 ours.close()
                 raise
@@ -78,7 +100,7 @@ def _leave(run: Callable[[], None]) -> NoReturn:
         os._exit(status)
 
 
-def _run(control: socket.socket, prepare: Callable[[], None], work: Work) -> None:
+def _run(control: socket.socket, prepare: Callable[[], None], lives: Mapping[bytes, Work], within: Work) -> None:
     # Signals of a terminal or a supervisor reach all processes; it is the server that ends the others.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -95,9 +117,13 @@ def _run(control: socket.socket, prepare: Callable[[], None], work: Work) -> Non
         said, descriptors, _, _ = socket.recv_fds(control, 1, 1)
         if not said:
             break
+        sock = socket.socket(fileno=descriptors[0])
+        if said == _WITHIN:
+            with sock, suppress(Exception):
+                within(sock)
+            continue
         # A child that ends at once must not be reaped before it is known.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-        sock = socket.socket(fileno=descriptors[0])
         try:
             pid = os.fork()
         except OSError:  # no room for another: the server sees the socket close
@@ -106,7 +132,7 @@ def _run(control: socket.socket, prepare: Callable[[], None], work: Work) -> Non
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
             control.close()
-            _leave(partial(work, sock))
+            _leave(partial(lives[said], sock))
         sock.close()
         if pid > 0:
             children.add(pid)

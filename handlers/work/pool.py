@@ -49,6 +49,7 @@ class WorkPool:
         self._model = model
         self._deadline = deadline
         self._missing = processes
+        self._generation = 0
         self._idle: list[_Process] = []
         self._waiting: Lines[asyncio.Future[_Process]] = Lines(most_waiting)
         self._fill()
@@ -68,6 +69,10 @@ class WorkPool:
             self._fill()
         if self._missing:
             raise Unavailable("the server cannot work", reason="there are no work processes")
+
+    def renew(self) -> None:
+        """Have every process replaced once it has done another job. May be called by any thread."""
+        self._generation += 1
 
     async def call(
         self, function: Callable[..., Any], *arguments: Any, apart: bool = False, caller: Hashable = None
@@ -115,7 +120,7 @@ class WorkPool:
             raise self._too_long() from None
         finally:
             # A client that went away has ended its job, too.
-            if reply is None or reply.last:
+            if reply is None or reply.last or process.generation != self._generation:
                 self._replace(process)
             else:
                 self._give(process)
@@ -162,7 +167,7 @@ class WorkPool:
     def _fill(self) -> None:
         while self._missing:
             try:
-                process = _Process(self._nursery.new())
+                process = _Process(self._nursery.new(), self._generation)
             except OSError as exc:
                 write_line("ERROR", "no work process can be had", reason=type(exc).__name__)
                 return
@@ -183,7 +188,8 @@ class _Ended(Exception):
 class _Process:
     """One process, seen from the server: its end of the socket, over which it first says its id."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, generation: int) -> None:
+        self.generation = generation
         self._sock = sock
         self._pid: int | None = None
 

@@ -40,6 +40,7 @@ NOT_OF_THE_TEMPLATE = {
     "chunk_form",
     "root_path",
     "encode_cache_bytes",
+    "fast_encoder",
     "continue_turns",
     "turn_cache",
     # The template's functions sign their states.

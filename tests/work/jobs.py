@@ -79,3 +79,8 @@ def grow(here: Here, size: int) -> int:
 
 
 _kept: list[bytes] = []
+
+
+def uses_fast_encoder(here: Here) -> bool:
+    """Whether the process encodes by the fast encoder."""
+    return here.model().tokenizer._fast_ids("a") is not None  # type: ignore[attr-defined]

@@ -126,6 +126,7 @@ lock: setup
 		--python-version 3.11 --no-header -q -o runtime.txt
 	cd requirements && ../$(BIN)/uv pip compile relay.in -c runtime.txt --excludes excludes.in --excludes runtime-excludes.in \
 		--generate-hashes --universal --python-version 3.11 --no-header -q -o relay.txt
+	cd requirements && ../$(BIN)/uv pip compile fast.in --generate-hashes --universal --python-version 3.11 --no-header -q -o fast.txt
 	cd requirements && ../$(BIN)/uv pip compile server.in -c relay.txt --excludes excludes.in --excludes runtime-excludes.in \
 		--generate-hashes --universal --python-version 3.11 --no-header -q -o server.txt
 	cd requirements && ../$(BIN)/uv pip compile dev.in -c server.txt --excludes excludes.in --generate-hashes --universal \

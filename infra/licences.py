@@ -26,8 +26,8 @@ from infra.package.target import PYTHON
 ROOT = Path(__file__).resolve().parents[1]
 NOTICES = "THIRD_PARTY_NOTICES.md"
 # relay.txt adds the HTTP client and server of the relay, images.txt the decoders of images, server.txt the S3 client of
-# the server image.
-LOCKS = ("runtime.txt", "relay.txt", "images.txt", "server.txt")
+# the server image, fast.txt the fast encoder.
+LOCKS = ("runtime.txt", "relay.txt", "images.txt", "server.txt", "fast.txt")
 SLICE = "vllm"
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)\s*(?:;\s*([^\\]*?))?\s*\\?$", re.MULTILINE)
 _LICENCE_FILE = re.compile(r"(LICEN[CS]E|NOTICE|COPYING)", re.IGNORECASE)

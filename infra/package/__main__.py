@@ -1,6 +1,6 @@
 """``make package``: the Lambda artefacts under ``dist/``, with their sizes.
 
-python -m infra.package [--function NAME] [--arch NAME] [--model DIR] [--out DIR]
+python -m infra.package [--function NAME] [--arch NAME] [--model DIR] [--fast-encoder] [--out DIR]
 """
 
 from __future__ import annotations
@@ -32,23 +32,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--function", choices=_NAMES, action="append", help="default: all, and the server of the image")
     parser.add_argument("--arch", choices=_ARCHES, action="append", help="default: all")
     parser.add_argument("--model", type=Path, help="a model folder to package with the functions")
+    parser.add_argument("--fast-encoder", action="store_true", help="the fast encoder in functions that render: 10 MB")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="default: dist")
     options = parser.parse_args(arguments)
     try:
-        package(options.out, options.function or _NAMES, options.arch or _ARCHES, options.model)
+        package(options.out, options.function or _NAMES, options.arch or _ARCHES, options.model, options.fast_encoder)
     except ConfigurationError as exc:
         print(f"error: {exc}", file=sys.stderr)
         return 1
     return 0
 
 
-def package(out: Path, names: list[str], arches: list[str], model: Path | None) -> None:
+def package(out: Path, names: list[str], arches: list[str], model: Path | None, fast: bool = False) -> None:
     """Build the artefacts and lay them into ``out``.
 
     Raises:
         PackageError: an artefact cannot be built.
     """
-    workshop = Workshop(model=model)
+    workshop = Workshop(model=model, fast=fast)
     (out / "images").mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     print(f"{'artefact':<24}{'zip MB':>9}{'unzipped MB':>14}{'files':>8}")

@@ -20,7 +20,7 @@ from infra.package.binaries import check_binary, check_libraries, is_binary
 from infra.package.bytecode import bytecode_name, compile_all
 from infra.package.dependencies import install, runtime_files, slice_files, wheel_files
 from infra.package.errors import PackageError
-from infra.package.functions import Function
+from infra.package.functions import FAST_LOCK, SERVER, Function
 from infra.package.interpreter import find_interpreter, interpreter_version
 from infra.package.reach import PACKAGES, data_files, reachable
 from infra.package.target import Target
@@ -62,16 +62,20 @@ class Artefact:
 class Workshop:
     """Builds artefacts of one source tree into one folder, and builds nothing twice.
 
-    ``model`` is a model folder to be packaged with the functions, as a bundle.
+    ``model`` is a model folder to be packaged with the functions, as a bundle. With ``fast`` what renders brings the
+    fast encoder (``core.tokenizer.fast``).
     """
 
-    def __init__(self, root: Path = ROOT, cache: Path | None = None, model: Path | None = None) -> None:
+    def __init__(
+        self, root: Path = ROOT, cache: Path | None = None, model: Path | None = None, fast: bool = False
+    ) -> None:
         self._root = root
         self._cache = cache or root / "build" / "package"
         self._python = find_interpreter()
         self._slice = _slice_wheel(root)
         self._older = _older_slices(root)
         self._model = _model_files(model) if model else {}
+        self._fast = fast
         self._bytecode: dict[tuple[str, bytes], bytes] = {}
 
     def build(self, function: Function, target: Target) -> Artefact:
@@ -94,7 +98,9 @@ class Workshop:
         return Artefact(function, target, archive, sum(entry.file_size for entry in entries), len(entries), has_model)
 
     def _contents(self, function: Function, target: Target) -> dict[str, bytes]:
-        files = dict(runtime_files(self._installed(self._lock(function), target), function))
+        files: dict[str, bytes] = {}
+        for lock in self._locks(function):
+            files.update(runtime_files(self._installed(lock, target), function))
         files.update(wheel_files(self._slice))
         for version, wheel in self._older.items():
             files.update(self._without_sources(slice_files(wheel, f"{SLICES_FOLDER}/{version}", target)))
@@ -131,8 +137,10 @@ class Workshop:
         for path in [*modules.values(), *data_files(modules)]:
             yield path.relative_to(self._root).as_posix(), path.read_bytes()
 
-    def _lock(self, function: Function) -> Path:
-        return self._root / "requirements" / function.lock
+    def _locks(self, function: Function) -> list[Path]:
+        encodes = "render" in function.doors and function.lock != SERVER.lock  # the server's own lock has it
+        names = [function.lock, *([FAST_LOCK] if self._fast and encodes else [])]
+        return [self._root / "requirements" / name for name in names]
 
     def _installed(self, lock: Path, target: Target) -> Path:
         """A lock, installed for a target once for each state of the lock."""
@@ -156,7 +164,7 @@ class Workshop:
         scripts = [_SCRIPTS / function.start] if function.start else []
         notices = [self._root / name for name in _NOTICES]
         slices = [self._slice, *self._older.values()]
-        for path in [self._lock(function), *slices, *sources, *scripts, *notices]:
+        for path in [*self._locks(function), *slices, *sources, *scripts, *notices]:
             digest.update(f"\0{path.relative_to(self._root)}\0".encode() + path.read_bytes())
         digest.update(self._model.get(MANIFEST_NAME, b"") if function.with_model else b"")
         return digest.hexdigest()[:16]

@@ -54,6 +54,9 @@ FUNCTIONS = (
     Function("relay", frozenset({"relay", "render"}), without=frozenset({"mangum"}), lock="relay.txt", start="run.sh"),
 )
 
+# What the functions that render get besides where the fast encoder is wanted in them.
+FAST_LOCK = "fast.txt"
+
 # The command `derender`, as the server's image runs it. Lambda never calls it.
 SERVER = Function(
     "serve",

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -10,12 +10,13 @@ from core.bundle.folder import FolderFiles
 from core.tokenizer import FastTokenizer, load_tokenizer
 from core.tokenizer.fast.encoder import FastEncoder
 from core.tokenizer.fast.load import encoder_of
+from handlers.work.memory import give_back
 
 Both = Callable[[str], tuple[FastTokenizer, FastEncoder]]
 
 
-@pytest.fixture(scope="session")
-def both(models_dir: Path) -> Both:
+@pytest.fixture(scope="module")
+def both(models_dir: Path) -> Iterator[Both]:
     """The tokenizer of a family, which does not use it, and its fast encoder."""
 
     @cache
@@ -26,4 +27,6 @@ def both(models_dir: Path) -> Both:
         assert encoder is not None
         return tokenizer, encoder
 
-    return load
+    yield load
+    load.cache_clear()
+    give_back()  # gigabytes, which the processes of later tests would be forked with

@@ -22,6 +22,9 @@ from tests.golden.replay import run_case
 from tests.golden.verdict import judge
 from tests.tokenizer.fast.conftest import Both
 
+# Every worker would load all families.
+pytestmark = pytest.mark.xdist_group("fast encoder")
+
 FAMILIES = ("qwen3", "qwen3.5", "llama3", "deepseek", "families", "gpt-oss")
 RENDERS = ("/v1/chat/completions/render", "/v1/completions/render", "/tokenize")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +12,20 @@ from typing import Any
 
 import pytest
 
+from core.bundle.contents import bundle_contents
 from core.bundle.folder import FolderFiles
 from core.bundle.manifest import MANIFEST_NAME, Manifest, dump_manifest, load_manifest
 from core.errors import ConfigurationError
 from core.tokenizer import FastTokenizer, load_tokenizer
+from core.tokenizer.fast.comparison import prove
 from core.tokenizer.fast.load import subject_of_tokenizer, use_fast_encoder
 from core.tokenizer.fast.proof import LEAST_ENCODES, Proof, dump_proof, load_proof, surroundings
 from handlers.commands.command_line import main
 from handlers.fast_encoder import load_at_start, load_now
 from handlers.loading import ModelLoader
+from handlers.server import server_app
 from handlers.settings import Settings
+from handlers.work.start import working
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +150,21 @@ def test_a_setting_that_cannot_be_followed_stops_the_start(models_dir: Path) -> 
     with pytest.raises(ConfigurationError, match="FAST_ENCODER"):
         load_at_start(ModelLoader(settings), settings, False)
     load_at_start(ModelLoader(settings), replace(settings, fast_encoder="auto"), True)
+
+
+def test_without_the_package_all_is_as_ever(
+    bundle: Path, proof: Proof, models_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastokens", None)  # as if it were not installed
+    tokenizer = load_tokenizer(FolderFiles(bundle))
+    assert prove(tokenizer, 6_000) is None
+    assert not use_fast_encoder(tokenizer, proof)
+    contents = bundle_contents(FolderFiles(models_dir / "families"), encodes=6_000)
+    assert load_manifest(contents[MANIFEST_NAME]).encoder_proof is None
+    settings = Settings(model=str(bundle), served_model_name=("m",), work_processes=0)
+    app = server_app(settings)
+    with working(app, settings):
+        assert not [thread for thread in threading.enumerate() if thread.name == "encoder"]
+        assert app.state.loader.get().tokenizer.encode("a") == tokenizer.encode("a")
+    with pytest.raises(ConfigurationError, match="fastokens must be installed"):
+        load_now(loader_of(bundle), required=True)

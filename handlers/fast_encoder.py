@@ -9,6 +9,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 
 from core.errors import ConfigurationError, Unavailable
+from core.tokenizer import FastTokenizer
 from handlers.loading import ModelLoader
 from handlers.settings import PREFIX, Settings
 
@@ -16,10 +17,17 @@ from handlers.settings import PREFIX, Settings
 def load_at_start(loader: ModelLoader, settings: Settings, prepared: bool) -> None:
     """What a Lambda function does: load it before a snapshot, or because it is set to "on".
 
+    Into a snapshot goes all that encoding may need, the merges of ``tokenizers``, too.
+
     Raises:
         ConfigurationError: as :func:`load_now` does.
     """
     required = settings.fast_encoder == "on"
+    if prepared:
+        with suppress(Unavailable):
+            tokenizer = loader.get().tokenizer
+            if isinstance(tokenizer, FastTokenizer):
+                tokenizer.load_merges()
     if settings.fast_encoder == "off" or not (prepared or required):
         return
     with suppress(Unavailable):  # the start says so itself, or the first request does
@@ -36,7 +44,8 @@ def load_now(loader: ModelLoader, required: bool) -> bool:
     model = loader.get()
     loaded = False
     if model.files.encoder_proof is not None and find_spec("fastokens"):
-        from core.tokenizer.fast.load import use_fast_encoder  # late: few functions have it
+        # Late: few functions have it.
+        from core.tokenizer.fast.load import use_fast_encoder
         from core.tokenizer.fast.proof import load_proof
 
         loaded = use_fast_encoder(model.tokenizer, load_proof(model.files.encoder_proof, model.files.origin))

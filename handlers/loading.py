@@ -12,12 +12,13 @@ from pathlib import Path
 from core.bundle.folder import FolderFiles, ModelFiles
 from core.errors import Unavailable
 from core.model import ImagesOf, Model, load_model
+from core.tokenizer.decode_table import MERGES_NAME
 from handlers.logs import write_line
 from handlers.settings import Settings
 
 _S3 = "s3://"
 # Decoding needs the packed table only; the merges, most of a bundle's bytes, are read by the first text to encode.
-_ENCODER_FILES = ("tokenizer.json",)
+_ENCODER_FILES = ("tokenizer.json", MERGES_NAME)
 
 
 class ModelLoader:

@@ -18,9 +18,10 @@ from core.bundle.manifest import MANIFEST_NAME, Manifest, dump_manifest, entry_o
 from core.bundle.model_config import read_model_config
 from core.errors import ConfigurationError
 from core.tokenizer import FastTokenizer, load_tokenizer, tokenizer_file
-from core.tokenizer.decode_table import PACKED_NAME, pack_table
+from core.tokenizer.decode_table import MERGES_NAME, PACKED_NAME, pack_table
 from core.tokenizer.fast.comparison import ENCODES, prove
 from core.tokenizer.fast.proof import dump_proof
+from core.tokenizer.merges import packed_merges
 
 # What serving may read. Weights, READMEs and the like stay behind.
 _NEEDED = frozenset(
@@ -60,7 +61,11 @@ def bundle_contents(
     if not config.config:
         raise ConfigurationError(f"{files.origin} has no config.json: the model type and context length are unknown")
     with step("building the encoder"):
-        tokenizer.encode("")  # reads the merges: a damaged file is found here
+        # A damaged file is found here.
+        if isinstance(tokenizer, FastTokenizer):
+            tokenizer.load_merges()
+        else:
+            tokenizer.encode("")
     # The weights, by which vLLM chooses between two tokenizers, are not in a bundle: the other one is left out, too.
     needed = _NEEDED | {tokenizer_file(files.names(), mode)}
     contents = {
@@ -70,6 +75,10 @@ def bundle_contents(
     }
     if isinstance(tokenizer, FastTokenizer):
         contents[PACKED_NAME] = pack_table(tokenizer.table)
+        with step("packing the merges"):
+            merges = packed_merges(tokenizer)
+        if merges is not None:
+            contents[MERGES_NAME] = merges
     with step("comparing the encoders"):
         proof = prove(tokenizer, encodes) if encodes else None
     with step("hashing"):

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.bundle.folder import ModelFiles
-from core.tokenizer.decode_table import PACKED_NAME
+from core.tokenizer.decode_table import MERGES_NAME, PACKED_NAME
 
 # What vLLM reads from the tokenizer's folder; by the weights of Mistral's own it chooses between two tokenizers.
 _TOKENIZERS = re.compile(
     r"tokenizer\.json|tekken\.json|tokenizer_config\.json|special_tokens_map\.json|added_tokens\.json"
-    rf"|chat_template\.jinja|(additional_)?chat_templates/.*|consolidated.*\.safetensors|{re.escape(PACKED_NAME)}"
+    rf"|chat_template\.jinja|(additional_)?chat_templates/.*|consolidated.*\.safetensors|{re.escape(PACKED_NAME)}|{re.escape(MERGES_NAME)}"
 )
 
 

@@ -10,9 +10,10 @@ same ids (:mod:`core.tokenizer.fast`).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as RustTokenizer
@@ -22,6 +23,9 @@ from core.text.unfinished import ByteForm
 from core.tokenizer.decode_table import DecodeTable
 from core.tokenizer.named_tokens import NamedTokens
 from core.tokenizer.special_tokens import SpecialTokens
+
+if TYPE_CHECKING:
+    from core.tokenizer.first_encoder import FirstEncoder
 
 
 class FastTokenizer(NamedTokens):
@@ -35,6 +39,8 @@ class FastTokenizer(NamedTokens):
         The special tokens of the configuration.
     read_tokenizer_json:
         Returns the bytes of ``tokenizer.json``; called once, when something encodes.
+    source_digest:
+        Returns the SHA-256 of those bytes, in hexadecimal, where that is known without reading them.
     extra_tokens:
         Tokens of the configuration that the file may lack, in order: ``{"content", "special", ...}``.
     init_kwargs:
@@ -45,6 +51,8 @@ class FastTokenizer(NamedTokens):
         The model's name or folder, for ``name_or_path``.
     cache_bytes:
         How many bytes of texts with their ids are kept, so as not to encode them again.
+    read_merges:
+        Returns the packed merges of a bundle, where it has them: the first texts are encoded from those.
     """
 
     source_file = "tokenizer.json"
@@ -56,11 +64,13 @@ class FastTokenizer(NamedTokens):
         special: SpecialTokens,
         read_tokenizer_json: Callable[[], bytes],
         *,
+        source_digest: Callable[[], str] | None = None,
         extra_tokens: Sequence[Mapping[str, Any]] = (),
         init_kwargs: Mapping[str, Any] | None = None,
         chat_template: str | dict[str, str] | None = None,
         name: str = "",
         cache_bytes: int = 0,
+        read_merges: Callable[[], bytes] | None = None,
     ) -> None:
         super().__init__(table.tokens, special.named)
         self.table = table
@@ -71,6 +81,8 @@ class FastTokenizer(NamedTokens):
         self.chat_template = chat_template
         self.name_or_path = name
         self._cache_bytes = cache_bytes
+        self._read_merges = read_merges
+        self._source_digest = source_digest or (lambda: hashlib.sha256(read_tokenizer_json()).hexdigest())
         self._fast_ids: Callable[[str], list[int] | None] = _leave
         self._size = table.size
         self._join = table.join
@@ -191,6 +203,13 @@ class FastTokenizer(NamedTokens):
 
     # -- text to ids --------------------------------------------------------------------------
 
+    @cached_property
+    def subject(self) -> str:
+        """A digest of all that its ids depend on."""
+        from core.tokenizer.subject import subject_of  # late: as the encoder is
+
+        return subject_of(self._source_digest(), self.added, self.splits_special_tokens)
+
     def read_source(self) -> bytes:
         """The bytes of ``tokenizer.json``, read anew."""
         return self._read_tokenizer_json()
@@ -208,6 +227,10 @@ class FastTokenizer(NamedTokens):
     def encode_by(self, ids: Callable[[str], list[int] | None]) -> None:
         """From now on ask ``ids`` first, which gives what ``tokenizers`` would give, or None."""
         self._fast_ids = ids
+
+    def load_merges(self) -> None:
+        """Read all that encoding may need, now: before a snapshot, and before a fork."""
+        _ = self.backend_tokenizer
 
     @cached_property
     def backend_tokenizer(self) -> RustTokenizer:
@@ -246,7 +269,7 @@ class FastTokenizer(NamedTokens):
         offsets: bool = False,
     ) -> tuple[list[int], list[tuple[int, int]] | None]:
         """As :meth:`encode`; with ``offsets`` the (start, end) characters of each token, too."""
-        around = ((), ()) if not add_special_tokens else self._around
+        around = ((), ()) if not add_special_tokens else self.around
         if offsets or around is None:
             return self._encode_whole(text, add_special_tokens, max_length if truncation else None, offsets)
         ids = self._ids_of(text)
@@ -263,9 +286,12 @@ class FastTokenizer(NamedTokens):
         # Late: a function that only decodes does without.
         from core.kept import Kept
         from core.tokenizer.segments import SegmentEncoder
-        from core.tokenizer.splitting import splitting_of
+        from core.tokenizer.splitting import Splitting, splitting_of
 
-        splitting = splitting_of(self.backend_tokenizer) if self._cache_bytes else None
+        if self._first is not None:
+            splitting: Splitting | None = self._first.splitting
+        else:
+            splitting = splitting_of(self.backend_tokenizer) if self._cache_bytes else None
         if splitting is None:
             return self._ids_of_part
         return SegmentEncoder(splitting, self._encode_all, Kept(self._cache_bytes)).ids
@@ -274,8 +300,25 @@ class FastTokenizer(NamedTokens):
         return [self._ids_of_part(text) for text in texts]
 
     def _ids_of_part(self, text: str) -> list[int]:
-        fast = self._fast_ids(text)
-        return self.reference_ids(text) if fast is None else fast
+        ids = self._fast_ids(text)
+        if ids is None and self._first is not None and "backend_tokenizer" not in self.__dict__:
+            ids = self._first.ids(text)
+        return self.reference_ids(text) if ids is None else ids
+
+    @cached_property
+    def _first(self) -> FirstEncoder | None:
+        """What encodes until the full tokenizer is worth its loading."""
+        if self._read_merges is None or "backend_tokenizer" in self.__dict__:
+            return None
+        from core.tokenizer.first_encoder import unpack_merges  # late: a function that only decodes does without
+
+        first = unpack_merges(self._read_merges(), self.base_vocabulary)
+        # Of another tokenizer.json, or beside another configuration: a folder may hold what once was a bundle.
+        return first if first.subject == self.subject else None
+
+    def base_vocabulary(self) -> dict[str, int]:
+        added = self.table.added
+        return {token: i for token, i in self._vocab.items() if token not in added}
 
     def reference_ids(self, text: str) -> list[int]:
         """The ids that ``tokenizers`` gives a text without special tokens around it."""
@@ -294,8 +337,10 @@ class FastTokenizer(NamedTokens):
         return list(encoding.ids), list(encoding.offsets) if offsets else None
 
     @cached_property
-    def _around(self) -> tuple[list[int], list[int]] | None:
+    def around(self) -> tuple[list[int], list[int]] | None:
         """The special tokens that go before and after every text; None where that is not all that is added."""
+        if self._first is not None:
+            return self._first.around
         backend = self.backend_tokenizer
         if not backend.num_special_tokens_to_add(False):
             return [], []

@@ -24,6 +24,8 @@ from core.errors import ConfigurationError
 from core.text.unfinished import ByteForm
 
 PACKED_NAME = "derender-vocab.bin"
+# Beside it, for the first texts that are encoded: ``first_encoder.py``, which is loaded with them.
+MERGES_NAME = "derender-merges.bin"
 _PACKED_VERSION = 1
 # The largest published vocabularies have some 300,000 tokens; a larger id is a damaged file.
 _MAX_IDS = 2**24

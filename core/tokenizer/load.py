@@ -11,7 +11,7 @@ from core.bundle.folder import ModelFiles
 from core.bundle.model_config import ModelConfig, read_model_config
 from core.errors import ConfigurationError
 from core.tokenizer.adapter import FastTokenizer
-from core.tokenizer.decode_table import PACKED_NAME, DecodeTable, read_table, unpack_table
+from core.tokenizer.decode_table import MERGES_NAME, PACKED_NAME, DecodeTable, read_table, unpack_table
 from core.tokenizer.interface import Tokenizer
 from core.tokenizer.special_tokens import SpecialTokens, resolve_special_tokens
 
@@ -49,6 +49,8 @@ def load_tokenizer(
         _table(files, present, extra),
         special,
         lambda: files.read("tokenizer.json"),
+        source_digest=lambda: files.digest("tokenizer.json"),
+        read_merges=(lambda: files.read(MERGES_NAME)) if MERGES_NAME in present else None,
         extra_tokens=extra,
         init_kwargs=config.tokenizer_config,
         chat_template=find_chat_templates(files, config.tokenizer_config),

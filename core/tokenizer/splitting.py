@@ -35,12 +35,12 @@ class Splitting:
     """
 
     def __init__(self, ids: Mapping[str, int]) -> None:
-        self._ids = dict(ids)
+        self.ids = dict(ids)
         self._find = re.compile(f"({longest_of(ids)})").split
 
     def split(self, text: str) -> list[str | int]:
         """The stretches of a text and the ids of the tokens between them, in order."""
-        ids = self._ids
+        ids = self.ids
         # Of a split by a group every second part is what the group matched.
         return [ids[part] if place % 2 else part for place, part in enumerate(self._find(text)) if part]
 

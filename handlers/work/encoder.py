@@ -24,7 +24,7 @@ from core.bundle.store import ObjectStore
 from core.errors import ConfigurationError, Unavailable
 from core.model import Model
 from core.tokenizer import FastTokenizer
-from core.tokenizer.fast.load import subject_of_tokenizer, use_fast_encoder
+from core.tokenizer.fast.load import use_fast_encoder
 from core.tokenizer.fast.proof import Proof, dump_proof, load_proof
 from handlers.loading import ModelLoader
 from handlers.logs import write_line
@@ -97,7 +97,7 @@ class Beside:
 
     def _proof(self, files: ModelFiles, tokenizer: FastTokenizer) -> Proof | None:
         """The bundle's proof, the one that was kept, or a new one; None where it says nothing, or there is none."""
-        subject = subject_of_tokenizer(tokenizer)
+        subject = tokenizer.subject
         bundled = _bundled(files)
         if bundled is not None and bundled.holds(subject):
             return bundled
@@ -146,7 +146,8 @@ def load_within(loader: ModelLoader) -> Callable[[socket.socket], None]:
     def work(sock: socket.socket) -> None:
         proof = load_proof(orjson.loads(_received(sock)), "the proof")
         tokenizer = loader.get().tokenizer
-        tokenizer.encode("a")  # builds what the processes would each build for themselves
+        if isinstance(tokenizer, FastTokenizer):
+            tokenizer.load_merges()  # each process would do it for itself
         loaded = use_fast_encoder(tokenizer, proof)
         give_back()
         sock.sendall(orjson.dumps(loaded))

@@ -19,7 +19,6 @@ from core.bundle.folder import FolderFiles
 from core.bundle.store import ObjectStore
 from core.options import SHORT_BYTES
 from core.tokenizer import FastTokenizer, load_tokenizer
-from core.tokenizer.fast.load import subject_of_tokenizer
 from core.tokenizer.fast.proof import Proof, dump_proof, surroundings
 from handlers.commands.command_line import main
 from handlers.server import server_app
@@ -148,7 +147,7 @@ def keep(place: Path, folder: Path, different: int) -> Path:
     """A proof as a server keeps it."""
     tokenizer = load_tokenizer(FolderFiles(folder))
     assert isinstance(tokenizer, FastTokenizer)
-    subject = subject_of_tokenizer(tokenizer)
+    subject = tokenizer.subject
     store = place / f"derender-{os.getuid()}"
     ObjectStore(store)
     file = store / f"encoder-{subject}.json"

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from core.tokenizer.adapter import FastTokenizer
 from core.tokenizer.fast.corpus import KINDS, corpus
 from core.tokenizer.fast.encoder import is_installed
-from core.tokenizer.fast.load import encoder_of
-from core.tokenizer.fast.proof import CORPUS, Proof, subject_of, surroundings
+from core.tokenizer.fast.load import encoder_of, subject_of_source
+from core.tokenizer.fast.proof import CORPUS, Proof, surroundings
 from core.tokenizer.interface import Tokenizer
 
 # What a bundle's proof takes: some seconds for most tokenizers.
@@ -40,7 +40,7 @@ def prove(tokenizer: Tokenizer, encodes: int = ENCODES) -> Proof | None:
         return None
     found = compare(tokenizer, encoder.ids, encodes)
     encoded = sum(found.encodes.values()) - found.guarded
-    subject = subject_of(source, tokenizer.added, tokenizer.splits_special_tokens)
+    subject = subject_of_source(tokenizer, source)
     return Proof(subject, *surroundings(), CORPUS, encoded, sum(found.different.values()))
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from core.tokenizer.adapter import FastTokenizer
 from core.tokenizer.fast.encoder import FastEncoder, is_installed, make_encoder
-from core.tokenizer.fast.proof import Proof, subject_of
+from core.tokenizer.fast.proof import Proof
 from core.tokenizer.interface import Tokenizer
+from core.tokenizer.subject import subject_of
 
 
 def use_fast_encoder(tokenizer: Tokenizer, proof: Proof) -> bool:
@@ -16,7 +19,7 @@ def use_fast_encoder(tokenizer: Tokenizer, proof: Proof) -> bool:
     if not isinstance(tokenizer, FastTokenizer) or not is_installed():
         return False
     source = tokenizer.read_source()
-    if not proof.holds(subject_of(source, tokenizer.added, tokenizer.splits_special_tokens)):
+    if not proof.holds(subject_of_source(tokenizer, source)):
         return False
     encoder = encoder_of(tokenizer, source)
     if encoder is None:
@@ -25,9 +28,9 @@ def use_fast_encoder(tokenizer: Tokenizer, proof: Proof) -> bool:
     return True
 
 
-def subject_of_tokenizer(tokenizer: FastTokenizer) -> str:
-    """What a proof has to be of, to be of this tokenizer."""
-    return subject_of(tokenizer.read_source(), tokenizer.added, tokenizer.splits_special_tokens)
+def subject_of_source(tokenizer: FastTokenizer, source: bytes) -> str:
+    """What a proof has to be of, to be of the tokenizer with this ``tokenizer.json``."""
+    return subject_of(hashlib.sha256(source).hexdigest(), tokenizer.added, tokenizer.splits_special_tokens)
 
 
 def encoder_of(tokenizer: FastTokenizer, source: bytes) -> FastEncoder | None:

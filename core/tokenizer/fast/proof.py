@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
-
-import orjson
-from tokenizers import AddedToken
 
 from core.errors import ConfigurationError
 from core.tokenizer.fast.encoder import PACKAGE
@@ -26,9 +22,10 @@ LEAST_ENCODES = 5_000
 class Proof:
     """The result of a comparison.
 
-    ``tokenizer`` is :func:`subject_of` what was compared; ``encoder`` and ``reference`` are packages with their
-    versions, ``machine`` the architecture, whose instructions the encoder chooses its code by. ``corpus`` is the
-    version of the texts, ``encodes`` how many were encoded by both, ``different`` how many of them to other ids.
+    ``tokenizer`` is the digest of what was compared (``core.tokenizer.subject``); ``encoder`` and ``reference`` are
+    packages with their versions, ``machine`` the architecture, whose instructions the encoder chooses its code by.
+    ``corpus`` is the version of the texts, ``encodes`` how many were encoded by both, ``different`` how many of them
+    to other ids.
     """
 
     tokenizer: str
@@ -57,13 +54,6 @@ def surroundings() -> tuple[str, str, str]:
     except PackageNotFoundError:
         encoder = ""
     return encoder, f"tokenizers {version('tokenizers')}", platform.machine()
-
-
-def subject_of(tokenizer_json: bytes, added: Sequence[AddedToken], splits_special_tokens: bool) -> str:
-    """A digest of all that the ids depend on: the file, the tokens that a configuration adds, and how it splits."""
-    tokens = [[one.content, one.special, one.single_word, one.lstrip, one.rstrip, one.normalized] for one in added]
-    rest = orjson.dumps([hashlib.sha256(tokenizer_json).hexdigest(), tokens, splits_special_tokens])
-    return hashlib.sha256(rest).hexdigest()
 
 
 def dump_proof(proof: Proof) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from core.bundle.manifest import MANIFEST_NAME, Manifest, dump_manifest, load_ma
 from core.errors import ConfigurationError
 from core.tokenizer import FastTokenizer, load_tokenizer
 from core.tokenizer.fast.comparison import prove
-from core.tokenizer.fast.load import subject_of_tokenizer, use_fast_encoder
+from core.tokenizer.fast.load import use_fast_encoder
 from core.tokenizer.fast.proof import LEAST_ENCODES, Proof, dump_proof, load_proof, surroundings
 from handlers.commands.command_line import main
 from handlers.fast_encoder import load_at_start, load_now
@@ -81,7 +81,7 @@ def test_a_changed_tokenizer_never_uses_it(bundle: Path, proof: Proof, tmp_path:
         (folder / name).write_bytes((bundle / name).read_bytes())
     same = load_tokenizer(FolderFiles(folder))
     assert isinstance(same, FastTokenizer)
-    assert subject_of_tokenizer(same) == proof.tokenizer
+    assert same.subject == proof.tokenizer
     source = (folder / "tokenizer.json").read_bytes()
     (folder / "tokenizer.json").write_bytes(source + b"\n")
     assert not use_fast_encoder(load_tokenizer(FolderFiles(folder)), proof)

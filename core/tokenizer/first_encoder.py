@@ -152,7 +152,7 @@ def pack_merges(
     }
     keys = sorted(ranks)
     numbers = _little(array("Q", [*keys, *(ranks[key] for key in keys)]))
-    return orjson.dumps(header) + b"\n" + numbers.tobytes()
+    return orjson.dumps(header, option=orjson.OPT_SORT_KEYS) + b"\n" + numbers.tobytes()
 
 
 def _little(numbers: array[int]) -> array[int]:

@@ -26,7 +26,9 @@ from handlers.loading import ModelLoader
 from handlers.settings import Settings
 from tests.support.models import FAMILIES
 
-PACKED = tuple(family for family in FAMILIES if family != "mistral-spm")
+# Deepseek has added tokens that are found after normalizing.
+OTHERS = ("mistral-spm", "deepseek")
+PACKED = tuple(family for family in FAMILIES if family not in OTHERS)
 Bundle = Callable[[str], Path]
 
 
@@ -60,8 +62,8 @@ def test_the_first_ids_are_those_of_the_package(
 ) -> None:
     monkeypatch.setattr(module, "_MOST_WORK", 2**40)  # none of these is the last
     plain, first = loaded(models_dir / family), loaded(bundle(family), cache_bytes=100_000)
-    encoded = 0
-    for number, (_, text) in enumerate(texts(plain, 700, seed=5)):
+    encoded, rest = 0, 10
+    for number, (_, text) in enumerate(texts(plain, 400, seed=5)):
         special = number % 3 == 0
         if len(text) < 5_000:
             assert first.encode(text, special) == plain.encode(text, special), text[:200]
@@ -69,16 +71,19 @@ def test_the_first_ids_are_those_of_the_package(
             cut = first.encode(text, special, truncation=True, max_length=limit)
             assert cut == plain.encode(text, special, truncation=True, max_length=limit)
         if has_merges(first):  # a word that was too long: tokenizers has it from then on
+            rest -= 1
+            if not rest:
+                break
             first = loaded(bundle(family), cache_bytes=100_000)
         else:
             encoded += 1
-    assert encoded > 400
+    assert encoded > 250
 
 
 def test_it_ends_when_it_has_cost_as_much_as_loading(bundle: Bundle, models_dir: Path) -> None:
     plain = loaded(models_dir / "qwen3")
     tokenizer = loaded(bundle("qwen3"))
-    for number in range(module._MOST_WORK // 1_000):
+    for number in range(module._MOST_WORK // 500):
         text = f"{number} " + "a few words and " * 61
         assert tokenizer.encode(text) == plain.encode(text)
         if has_merges(tokenizer):
@@ -101,8 +106,15 @@ def test_offsets_are_those_of_the_package(bundle: Bundle, models_dir: Path) -> N
     assert asked == loaded(models_dir / "qwen3").encode_prompt(text, offsets=True)
 
 
-def test_only_a_tokenizer_that_merges_bytes_has_it(bundle: Bundle, models_dir: Path) -> None:
-    assert MERGES_NAME not in FolderFiles(bundle("mistral-spm")).names()
+@pytest.mark.parametrize("family", OTHERS)
+def test_other_bundles_do_without(bundle: Bundle, models_dir: Path, family: str) -> None:
+    assert MERGES_NAME not in FolderFiles(bundle(family)).names()
+    tokenizer = loaded(bundle(family))
+    assert tokenizer.encode("Hello <think>") == loaded(models_dir / family).encode("Hello <think>")
+    assert has_merges(tokenizer)
+
+
+def test_only_a_tokenizer_that_merges_bytes_has_it(models_dir: Path) -> None:
     plain = loaded(models_dir / "qwen3")
     spec = json.loads(plain.read_source())
     cuts = {token["content"]: token["id"] for token in spec["added_tokens"]}

@@ -127,7 +127,7 @@ def test_off_is_off(models_dir: Path, place: Path) -> None:
 def test_on_is_from_the_start(models_dir: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder has no proof: the start ends. With a bundle every process has it before the first answer."""
     assert main(["serve", str(models_dir / "families"), "--fast-encoder", "on"]) == 1
-    assert "DERENDER_FAST_ENCODER" in capsys.readouterr().err
+    assert "--fast-encoder is on" in capsys.readouterr().err
 
 
 def test_without_work_processes_a_bundle_s_proof_is_used(models_dir: Path, place: Path) -> None:

@@ -25,12 +25,13 @@ ANSWER = "It rains at 14 degrees, and it is half past nine."
 class Family:
     """A model folder, its settings, and what its model writes: the turns of an agent's loop, one after the other.
 
-    A turn is given by what stands in the prompt when it is due.
+    A turn is given by what stands in the prompt when it is due. ``thought`` is in the reasoning before the calls.
     """
 
     folder: str
     options: dict[str, Any]
     turns: list[tuple[str, str]] = field(default_factory=list)
+    thought: str = ""
 
 
 def _calls(first: str, second: str, thought: str = "") -> list[tuple[str, str]]:
@@ -65,6 +66,7 @@ FAMILIES = {
             "\n" + _hermes("get_time", _ZONE),
             "<think>\nI need the tools.\n</think>\n\n",
         ),
+        "I need the tools.",
     ),
     "qwen3_coder": Family(
         "qwen3.5",
@@ -74,6 +76,7 @@ FAMILIES = {
             "\n" + _xml("get_time", "zone", "Europe/Paris"),
             "I need the tools.\n</think>\n\n",
         ),
+        "I need the tools.",
     ),
     "deepseek": Family(
         "deepseek",
@@ -103,16 +106,37 @@ FAMILIES = {
             ("14 degrees", _harmony("get_time", _ZONE)),
             ("", _harmony("get_weather", _PARIS)),
         ],
+        "I call get_weather.",
     ),
 }
 
 
-@contextmanager
-def endpoints(models_dir: Path, **settings: Any) -> Iterator[list[dict[str, str]]]:
-    """Running relays, as agents are told of them: a name such as ``hermes-7``, an address, a model.
+# What an agent that sends much asks: of every family once.
+LARGE = 7
+Endpoints = list[dict[str, Any]]
 
-    ``settings`` are those of every relay, beside its family's.
+
+class Noted:
+    """An application, and in ``asked`` what it was asked: ``(endpoint's name, path)`` of each POST."""
+
+    def __init__(self, app: Any, name: str, asked: list[tuple[str, str]]) -> None:
+        self._app = app
+        self._name = name
+        self._asked = asked
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST":
+            self._asked.append((self._name, scope["path"]))
+        await self._app(scope, receive, send)
+
+
+@contextmanager
+def endpoints(models_dir: Path, asked: list[tuple[str, str]] | None = None, **settings: Any) -> Iterator[Endpoints]:
+    """Running relays, as agents are told of them: a name such as ``hermes-7``, an address, a model, ``large``.
+
+    ``asked`` gets what they are asked. ``settings`` are those of every relay, beside its family's.
     """
+    noted = [] if asked is None else asked
     with ExitStack() as stack:
         found = []
         for name, family in FAMILIES.items():
@@ -129,6 +153,7 @@ def endpoints(models_dir: Path, **settings: Any) -> Iterator[list[dict[str, str]
                         **options,
                     )
                 )
-                url = stack.enter_context(serving(relay))
-                found.append({"name": f"{name}-{size}", "url": f"{url}/v1", "model": family.folder})
+                url = stack.enter_context(serving(Noted(relay, f"{name}-{size}", noted)))
+                told = {"name": f"{name}-{size}", "url": f"{url}/v1", "model": family.folder}
+                found.append({**told, "large": size == LARGE})
         yield found

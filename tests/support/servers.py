@@ -24,11 +24,11 @@ class NotStarted(RuntimeError):
     """A server ended, or did not become ready in time. Holds the last lines of its output, where that was kept."""
 
 
-def answers(port: int) -> bool:
-    """Whether ``/health`` says 200 there."""
+def answers(port: int, path: str = "/health") -> bool:
+    """Whether ``path`` says 200 there."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
-        connection.request("GET", "/health")
+        connection.request("GET", path)
         return connection.getresponse().status == 200
     except (OSError, http.client.HTTPException):
         return False
@@ -46,8 +46,9 @@ def running(
     folder: Path = _ROOT,
     log: Path | None = None,
     show: bool = False,
+    health: str = "/health",
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A server, from its first answer on ``port`` to the end of the block.
+    """A server, from the first 200 of ``health`` on ``port`` to the end of the block.
 
     Its output goes to the end of ``log``, or to this process's own with ``show``.
 
@@ -65,7 +66,7 @@ def running(
         )
         try:
             deadline = time.monotonic() + seconds
-            while not answers(port):
+            while not answers(port, health):
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise NotStarted(_why(command, process, log, output))
                 time.sleep(_POLL_SECONDS)

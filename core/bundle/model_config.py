@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -22,11 +23,11 @@ class ModelConfig:
     special_tokens_map: Mapping[str, Any]
     added_tokens: Mapping[str, Any]
 
-    @property
+    @cached_property
     def model_type(self) -> str:
         return str(self._text_config.get("model_type") or self.config.get("model_type") or "")
 
-    @property
+    @cached_property
     def is_harmony(self) -> bool:
         """Whether the model speaks harmony (gpt-oss), which no chat template writes and one parser reads."""
         return self.model_type == "gpt_oss"
@@ -37,7 +38,7 @@ class ModelConfig:
         names = self.config.get("architectures")
         return str(names[0]) if isinstance(names, list) and names else None
 
-    @property
+    @cached_property
     def _text_config(self) -> Mapping[str, Any]:
         # Multimodal configurations keep the language model's numbers one level down, by either name.
         for name in ("text_config", "llm_config"):

@@ -26,7 +26,7 @@ from vllm.entrypoints.openai.responses.streaming_events import (
 )
 from vllm.entrypoints.openai.responses.utils import extract_function_tool_names
 
-from core.choice.output import ChoiceOutput
+from core.choice.output import ChoiceOutput, ToolCall
 from core.json import Json
 from core.upstream.contract import has
 from core.upstream.reading import Segment
@@ -75,23 +75,24 @@ class PlainEvents:
         Exception: of any kind, over a ``saved`` that nothing saved.
     """
 
-    _KEPT: ClassVar[tuple[str, ...]] = (
-        "output_index",
-        "current_item_id",
-        "tool_call_id",
-        "tool_call_name",
-        "tool_call_namespace",
-        "tool_call_index",
-        "tool_call_is_custom",
-        "tool_call_payload",
-    )
+    # What a new state has is not saved.
+    _KEPT: ClassVar[Json] = {
+        "output_index": 0,
+        "current_item_id": "",
+        "tool_call_id": "",
+        "tool_call_name": "",
+        "tool_call_namespace": None,
+        "tool_call_index": None,
+        "tool_call_is_custom": False,
+        "tool_call_payload": "",
+    }
 
     def __init__(self, names: ToolNames, saved: Json | None, earlier: Earlier) -> None:
         state = SimpleStreamingState()
         if saved is not None:
-            for name in self._KEPT:
-                if name in saved:
-                    setattr(state, name, saved[name])
+            for name, value in saved.items():
+                if name in self._KEPT:
+                    setattr(state, name, value)
             state.current_state = _StateType[saved["state"]]
             # A custom tool's input is read out of all of its arguments.
             state.accumulated_text = saved.get("arguments", "")
@@ -145,7 +146,7 @@ class PlainEvents:
     def save(self) -> Json:
         """What the next call needs. What was said of the open item is then its last piece's."""
         state = self._state
-        saved = {name: getattr(state, name) for name in self._KEPT}
+        saved = {name: value for name, new in self._KEPT.items() if (value := getattr(state, name)) != new}
         saved["state"] = state.current_state.name
         if state.current_state is _StateType.TOOL_CALL and state.tool_call_is_custom:
             saved["arguments"] = state.accumulated_text
@@ -233,12 +234,38 @@ def dumped(value: Any) -> Json:
     return written
 
 
+@dataclass(slots=True)
+class _Function:
+    name: str | None
+    arguments: str | None
+
+
+@dataclass(slots=True)
+class _Call:
+    index: int | None
+    id: str | None
+    function: _Function | None
+
+
+@dataclass(slots=True)
+class _Delta:
+    """What vLLM's state machine reads of a ``DeltaMessage``, which takes longer to make than the events of a chunk."""
+
+    content: str | None = None
+    reasoning: str | None = None
+    tool_calls: Sequence[_Call] = ()
+
+
 def _deltas(output: ChoiceOutput) -> Sequence[Any]:
-    calls = output.tool_calls
-    if not calls and (output.content is None or output.reasoning is None):
-        if output.content is None and output.reasoning is None:
-            return ()
-        return (DeltaMessage.model_construct(content=output.content, reasoning=output.reasoning, tool_calls=[]),)
-    delta = DeltaMessage(content=output.content, reasoning=output.reasoning, tool_calls=list(calls))
-    parts: list[Any] = split_delta(delta)
+    """What an output says, a thing at a time, as ``split_delta`` splits it where there is more to split."""
+    content, reasoning, calls = output.content, output.reasoning, output.tool_calls
+    if (content is not None) + (reasoning is not None) + len(calls) <= 1:
+        return (_Delta(content, reasoning, [_call(call) for call in calls]),)
+    parts: list[Any] = split_delta(DeltaMessage(content=content, reasoning=reasoning, tool_calls=list(calls)))
     return parts
+
+
+def _call(call: ToolCall) -> _Call:
+    function = call["function"]
+    called = None if function is None else _Function(function["name"], function["arguments"])
+    return _Call(call.get("index"), call["id"], called)

@@ -25,6 +25,7 @@ from rich.table import Table
 from benchmarks.harness.charts import write_charts
 from benchmarks.harness.setups import ROOT
 from benchmarks.harness.tables import write_tables
+from handlers.progress import progress
 
 # In the order of the tables; each module has run() -> rows, and the question that it answers as its first line.
 NAMES = (
@@ -49,7 +50,13 @@ def main() -> int:
     RESULTS.mkdir(exist_ok=True)
     began = time.perf_counter()
     names = () if options.markdown else [name for name in options.names if name != "charts"]
-    failed = [name for name in (names if options.names or options.markdown else NAMES) if not measured(name)]
+    wanted = names if options.names or options.markdown else NAMES
+    failed = []
+    with progress("benchmarks", len(wanted)) as tell:
+        for name in wanted:
+            if not measured(name):
+                failed.append(name)
+            tell(name, 1)
     if not options.markdown:
         print(f"{time.perf_counter() - began:.0f} s in all")
     results = last_results()

@@ -276,8 +276,12 @@ class S3Files:
         return manifest.files.values() if manifest is not None else ()
 
 
-def upload(address: S3Address, contents: Mapping[str, bytes]) -> bool:
+def upload(
+    address: S3Address, contents: Mapping[str, bytes], written: Callable[[str, int], None] | None = None
+) -> bool:
     """Write a bundle: its files first, the manifest last. False when the very same bundle is there already.
+
+    ``written`` is told of each file that is there, with its bytes.
 
     Raises:
         ConfigurationError: it cannot be written, or another bundle is there.
@@ -296,6 +300,8 @@ def upload(address: S3Address, contents: Mapping[str, bytes]) -> bool:
                     ChecksumAlgorithm="SHA256",
                     **condition,
                 )
+                if written is not None:
+                    written(name, len(contents[name]))
             return True
     except Exception as exc:
         raise ConfigurationError(f"cannot write {address}: {explain(exc)[0]}") from exc

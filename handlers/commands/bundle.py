@@ -18,6 +18,7 @@ from core.bundle.manifest import MANIFEST_NAME, load_manifest
 from core.bundle.other_tokenizer import OtherTokenizer
 from core.tokenizer.fast.comparison import ENCODES
 from core.upstream.version import is_installed
+from handlers.progress import progress
 
 _S3 = "s3://"
 _SLOW = 1.0  # seconds after which a step is worth a line
@@ -61,8 +62,8 @@ def _write_to_s3(contents: Mapping[str, bytes], dest: str) -> None:
     from core.bundle.s3 import parse_address, upload  # boto3 is slow to load
 
     address = parse_address(dest)
-    with _step("uploading"):
-        written = upload(address, contents)
+    with progress("uploading", sum(map(len, contents.values())), unit="B") as tell:
+        written = upload(address, contents, tell)
     if not written:
         print(f"{address} holds this very bundle already: nothing was written", file=sys.stderr)
 

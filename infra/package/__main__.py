@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import ConfigurationError
+from handlers.progress import progress
 from infra.package.archive import write_tar
 from infra.package.build import ROOT, Artefact, Workshop
 from infra.package.functions import FUNCTIONS, SERVER
@@ -53,16 +54,17 @@ def package(out: Path, names: list[str], arches: list[str], model: Path | None, 
     (out / "images").mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     print(f"{'artefact':<24}{'zip MB':>9}{'unzipped MB':>14}{'files':>8}")
-    for function in _PACKAGED:
-        for target in TARGETS:
-            if function.name in names and target.name in arches:
-                artefact = workshop.build(function, target)
-                destination = out / f"{function.name}-{target.name}.zip"
-                shutil.copyfile(artefact.archive, destination)
-                write_tar(out / "images" / f"{function.name}-{target.name}.tar.gz", artefact.archive)
-                rows.append(_row(artefact, destination))
-                size = artefact.archive.stat().st_size
-                print(f"{destination.name:<24}{size / 1e6:>9.1f}{artefact.unzipped / 1e6:>14.1f}{artefact.files:>8}")
+    wanted = [(one, target) for one in _PACKAGED for target in TARGETS if one.name in names and target.name in arches]
+    with progress("packaging", len(wanted)) as tell:
+        for function, target in wanted:
+            artefact = workshop.build(function, target)
+            destination = out / f"{function.name}-{target.name}.zip"
+            shutil.copyfile(artefact.archive, destination)
+            write_tar(out / "images" / f"{function.name}-{target.name}.tar.gz", artefact.archive)
+            rows.append(_row(artefact, destination))
+            size = artefact.archive.stat().st_size
+            print(f"{destination.name:<24}{size / 1e6:>9.1f}{artefact.unzipped / 1e6:>14.1f}{artefact.files:>8}")
+            tell(destination.name, 1)
     for target in TARGETS:
         text = other_template((ROOT / "template.yaml").read_text(encoding="utf-8"), target)
         if text is not None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from handlers.progress import progress
 from infra.slice.build import build, collect, upstream
 from infra.slice.check import check, compared, lines, tables_for
 from infra.slice.errors import OriginalChanged, SliceError, SourceError
@@ -53,8 +54,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    for version in VERSIONS[1:] if options.older else (options.version,):
-        _build_one(specification(version), options)
+    versions = VERSIONS[1:] if options.older else (options.version,)
+    with progress("slices", len(versions)) as tell:
+        for version in versions:
+            _build_one(specification(version), options)
+            tell(version, 1)
     return 0
 
 

@@ -9,13 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from handlers.progress import progress
 from infra.models import MODELS, build
 from infra.slice.errors import SliceError
 from infra.slice.versions import NEWEST, VERSIONS
 from tests.golden import corpus
 from tests.golden.corpus import Case
 from tests.parity import images, images_page, page, parsers, probes, servers
-from tests.parity.configurations import CONFIGURATIONS, Server
+from tests.parity.configurations import CONFIGURATIONS, Server, title
 from tests.parity.reference import PYTHON, PYTHONPATH, ROOT, Reference, find_reference, reads_images
 from tests.render import recorded as renders
 from tests.slice.parity.compare import read
@@ -115,9 +116,12 @@ def compare_servers(
     reference: Reference, models: Path, out: Path, chosen: list[Server], recorded: list[Case], core: bool
 ) -> list[servers.Tally]:
     """Print the table by configuration and the differences; the tallies."""
-    tallies = [
-        servers.compared(server, reference, models, servers.cases_of(server, recorded, core), out) for server in chosen
-    ]
+    tallies = []
+    with progress("configurations", len(chosen)) as tell:
+        for server in chosen:
+            cases = servers.cases_of(server, recorded, core)
+            tallies.append(servers.compared(server, reference, models, cases, out))
+            tell(title(server), 1)
     print("", *servers.table(tallies), sep="\n")
     for tally in tallies:
         for which, reports in tally.reports.items():

@@ -22,9 +22,11 @@ def served(models_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     script = tmp_path_factory.mktemp("load") / "script.json"
     script.write_text(json.dumps({"rules": [{"match": "", "answer": f"<think>\n{COUNTING}"}]}))
     named = ["--served-model-name", MODEL]
+    # What streams take is measured, not the encoder that a server loads beside its first answers.
+    alone = ["--fast-encoder", "off"]
     with (
         process(*engine(models_dir / MODEL, "--script", str(script), "--tokens-only", *named)) as engine_url,
-        observed_process(*service(models_dir / MODEL, "--engine-url", engine_url, *named)) as relay,
+        observed_process(*service(models_dir / MODEL, "--engine-url", engine_url, *named, *alone)) as relay,
     ):
         yield relay
 
@@ -39,7 +41,7 @@ async def read(client: httpx.AsyncClient, url: str, body: dict[str, Any]) -> tup
     """The text of one stream, how many chunks it came in, and its usage."""
     text, chunks, usage = "", 0, None
     async with client.stream("POST", f"{url}/v1/chat/completions", json=body) as answer:
-        assert answer.status_code == 200
+        assert answer.status_code == 200, await answer.aread()
         done = False
         async for line in answer.aiter_lines():
             if not line:

@@ -78,6 +78,17 @@ def _mb(sent: str, received: str) -> Callable[[dict[str, Any]], float]:
     return lambda row: (row[sent] + row[received]) / 1e3
 
 
+DIALECTS: tuple[Column, ...] = (
+    ("setup", "setup"),
+    ("in", "in"),
+    ("parser", "parser"),
+    ("a chat's call, CPU ms", "call_ms"),
+    ("Messages", _times("call_messages")),
+    ("Responses", _times("call_responses")),
+    ("of it the core, CPU ms", "core_ms"),
+    ("Messages ", _times("core_messages")),
+    ("Responses ", _times("core_responses")),
+)
 STREAMING: tuple[Column, ...] = (
     ("setup", "setup"),
     ("tokens", "tokens"),
@@ -236,6 +247,7 @@ def _profile(result: Result) -> str:
 # By the benchmark's name, which is the marker's: what makes the text.
 TABLES: dict[str, Callable[[Result], str]] = {
     "stream_time": _plain(STREAMING),
+    "dialect_chunk_time": _plain(DIALECTS),
     "render_time": _plain(RENDER),
     "one_shot_time": _plain(ONE_SHOT),
     "picture_time": _plain(IMAGES),

@@ -30,8 +30,8 @@ from handlers.progress import progress
 # In the order of the tables; each module has run() -> rows, and the question that it answers as its first line.
 NAMES = (
     "start_to_answer", "server_memory", "render_time", "stream_time", "dialect_chunk_time", "one_shot_time",
-    "time_by_part", "encoder_speed", "relay_overhead", "streams_per_cpu", "picture_time", "function_start",
-    "function_call", "stream_price",
+    "audit_cost", "time_by_part", "encoder_speed", "relay_overhead", "streams_per_cpu", "picture_time",
+    "function_start", "function_call", "stream_price",
 )  # fmt: skip
 RESULTS = ROOT / "benchmarks" / "results"
 

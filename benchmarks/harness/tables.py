@@ -140,6 +140,12 @@ MEMORY: tuple[Column, ...] = (
     ("after a stream, MB", "after_stream_mb"),
     ("at its highest, MB", lambda row: row["peak_stream_mb"] or row["peak_render_mb"]),
 )
+AUDIT: tuple[Column, ...] = (
+    ("call", "call"),
+    ("without the audit, thousand instructions", "off_k"),
+    ("with it", "audited_k"),
+    ("added", lambda row: f"{max(row['added'], 0):.1%}"),
+)
 PROFILE: tuple[Column, ...] = (("part", "part"), ("CPU, ms", "cpu_ms"), ("share", _percent("share")))
 FASTOKENS: tuple[Column, ...] = (
     ("model", "model"),
@@ -253,6 +259,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "picture_time": _plain(IMAGES),
     "start_to_answer": _plain(COLD_START),
     "server_memory": _plain(MEMORY),
+    "audit_cost": _plain(AUDIT),
     "time_by_part": _profile,
     "encoder_speed": _plain(FASTOKENS),
     "function_start": _plain(LAMBDA_COLD_START),

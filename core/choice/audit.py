@@ -8,14 +8,16 @@ looked at when it ends, whole or streamed, and nothing about it is changed.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import orjson
+
 from core.choice.json_object import MAX_STATE, JsonObject
-from core.choice.markers import LONGEST, has_markup, without_markup
+from core.choice.markers import has_markup, may_begin_markup, open_markup, without_markup
 from core.choice.output import ToolCall
+from core.choice.shown_end import MAX_SHOWN, TOGETHER, ShownEnd
 from core.json import JsonValue
 
 VANISHED = "vanished"
@@ -29,8 +31,9 @@ KINDS = (VANISHED, MARKUP, HELD, ARGUMENTS, UNKNOWN_TOOL, SPLIT)
 ``held``: the end of the text is not shown. ``arguments``: of a call, that are no JSON object. ``unknown_tool``: a call
 of a tool that was not offered. ``split``: the stream says something else than the whole output does."""
 
+_NEVER = "-"  # the state of what is no object any more
+_ALL = (1 << len(KINDS)) - 1
 _MARKED, _UNKNOWN = 1 << KINDS.index(MARKUP), 1 << KINDS.index(UNKNOWN_TOOL)
-_WORD = re.compile(r"\w{2,}")
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,11 @@ class Message(Protocol):
     def finish_reason(self) -> str | None: ...
 
 
-def audit_message(text: str, message: Message, expected: Expected) -> tuple[str, ...]:
-    """The kinds of what is wrong with a whole choice, in the order of ``KINDS``. ``text`` is all that was decoded."""
+def audit_message(text: str, message: Message, expected: Expected, end: ShownEnd | None = None) -> tuple[str, ...]:
+    """The kinds of what is wrong with a whole choice, in the order of ``KINDS``. ``text`` is all that was decoded.
+
+    ``end`` followed it, where it came in chunks.
+    """
     content, reasoning, calls, finish_reason = (
         message.content,
         message.reasoning,
@@ -91,25 +97,30 @@ def audit_message(text: str, message: Message, expected: Expected) -> tuple[str,
     shown = bool((content or "").strip() or (reasoning or "").strip() or calls)
     # Not asked where it does not count: most answers show something.
     has_text = shown or bool(without_markup(text).strip())
-    tail = text[-2 * LONGEST :]
-    found |= _lost(has_text, shown, bool(calls), tail, (content or "", reasoning or ""), finish_reason, expected)
+    if end is None:
+        asked = not calls and not expected.hides_reasoning
+        end = TOGETHER.after(text, content, reasoning) if asked else TOGETHER
+    found |= _lost(has_text, shown, bool(calls), end, finish_reason, expected)
     return tuple(kind for kind in KINDS if kind in found)
 
 
 def is_object(arguments: str | None) -> bool:
     """Whether a call's arguments are the text of a JSON object."""
-    try:
-        return isinstance(json.loads(arguments or ""), dict)
-    except (ValueError, RecursionError):
-        return False
+    text = arguments or ""
+    # The first is fast; the second reads all that vLLM's parsers write: NaN, any integer.
+    for loads in (orjson.loads, json.loads):
+        try:
+            return isinstance(loads(text), dict)
+        except (ValueError, RecursionError):
+            continue
+    return False
 
 
 def _lost(
     has_text: bool,
     shown: bool,
     called: bool,
-    tail: str,
-    visible: tuple[str, str],
+    end: ShownEnd,
     finish_reason: str | None,
     expected: Expected,
 ) -> set[str]:
@@ -120,9 +131,7 @@ def _lost(
         return {VANISHED}
     if called or expected.hides_reasoning:
         return set()  # what ends a call is markup, and hidden reasoning is held rightly
-    words = _WORD.findall(without_markup(tail)[-LONGEST:])
-    # The first word of the tail may be cut.
-    return {HELD} if words and not any(words[-1] in part[-2 * LONGEST :] for part in visible) else set()
+    return {HELD} if end.held else set()
 
 
 class Audit(Protocol):
@@ -162,6 +171,7 @@ class GatheredAudit:
         self._content: list[str] = []
         self._reasoning: list[str] = []
         self._calls: dict[int, tuple[list[str], list[str]]] = {}
+        self._end = TOGETHER
 
     def see(self, text: str, content: str | None, reasoning: str | None, calls: Sequence[ToolCall]) -> None:
         self._text.append(text)
@@ -175,9 +185,11 @@ class GatheredAudit:
             if function is not None:
                 names.append(function["name"] or "")
                 arguments.append(function["arguments"] or "")
+        if not self._calls and not self._expected.hides_reasoning:
+            self._end = self._end.after(text, content, reasoning)
 
     def end(self, finish_reason: str | None) -> tuple[str, ...]:
-        return audit_message(self.text, self._joined(finish_reason), self._expected)
+        return audit_message(self.text, self._joined(finish_reason), self._expected, self._end)
 
     @property
     def text(self) -> str:
@@ -211,38 +223,54 @@ class RunningAudit:
     def __init__(self, expected: Expected, saved: JsonValue = None) -> None:
         self._expected = expected
         self._found = 0  # by the bit of each kind
+        # ``has_text`` is not looked for any more where something is shown.
         self._has_text = self._shown = self._called = False
-        self._tails = ["", "", ""]  # of the text, of content, of reasoning
+        # The ends of content and reasoning, where markup may have begun.
+        self._content_end = self._reasoning_end = ""
+        self._end = TOGETHER
         self._open: dict[int, JsonObject] = {}
         if saved is not None:
             self._load(saved)
 
     def see(self, text: str, content: str | None, reasoning: str | None, calls: Sequence[ToolCall]) -> None:
         """Take what one chunk said; ``text`` is what was decoded of it."""
-        tails = self._tails
-        if text:
-            if not self._has_text:
-                self._has_text = bool(without_markup(text).strip())
-            tails[0] = (tails[0] + text)[-2 * LONGEST :]
-        for place, part in ((1, content), (2, reasoning)):
-            if part:
-                if not self._shown:
-                    self._shown = bool(part.strip())
-                joined = tails[place] + part
-                if not self._found & _MARKED and has_markup(joined[-LONGEST - len(part) :]):
-                    self._found |= _MARKED
-                tails[place] = joined[-2 * LONGEST :]
+        if content:
+            self._content_end = self._see_part(self._content_end, content)
+        if reasoning:
+            self._reasoning_end = self._see_part(self._reasoning_end, reasoning)
         for call in calls:
             self._see_call(call)
+        if not self._shown and not self._has_text:
+            self._has_text = bool(without_markup(text).strip())
+        if not self._called and not self._expected.hides_reasoning:
+            self._end = self._end.after(text, content, reasoning)
+
+    def _see_part(self, begun: str, part: str) -> str:
+        """Take a part of the content, or of the reasoning, which ``begun`` may begin markup; what may after it."""
+        if not self._shown:
+            self._shown = bool(part.strip())
+        if not begun and not may_begin_markup(part):
+            return ""
+        joined = begun + part
+        if has_markup(joined):
+            self._found |= _MARKED
+        return open_markup(joined)
 
     def _see_call(self, call: ToolCall) -> None:
-        self._shown = self._called = True
+        if not self._called:
+            self._shown = self._called = True
+            self._end = TOGETHER  # what ends a call is markup
         function = call["function"]
         if function is None:
             return
         if function["name"] and function["name"] not in self._expected.tools:
             self._found |= _UNKNOWN
-        known = self._open.setdefault(call.get("index", 0), JsonObject())
+        index = call.get("index", 0)
+        known = self._open.get(index)
+        if known is None:
+            # Calls that are complete need not be remembered, but for the last one.
+            self._open = {i: other for i, other in self._open.items() if not other.complete}
+            known = self._open[index] = JsonObject()
         known.feed(function["arguments"] or "")
 
     def end(self, finish_reason: str | None) -> tuple[str, ...]:
@@ -250,37 +278,43 @@ class RunningAudit:
         found = {kind for place, kind in enumerate(KINDS) if self._found >> place & 1}
         if finish_reason != "length" and not all(known.complete for known in self._open.values()):
             found.add(ARGUMENTS)
-        text, content, reasoning = self._tails
-        found |= _lost(
-            self._has_text, self._shown, self._called, text, (content, reasoning), finish_reason, self._expected
-        )
+        found |= _lost(self._has_text, self._shown, self._called, self._end, finish_reason, self._expected)
         return tuple(kind for kind in KINDS if kind in found)
 
     def save(self) -> JsonValue:
-        """JSON values for a checkpoint. Calls that are complete need not be remembered, but for the last one."""
-        flags = self._has_text + 2 * self._shown + 4 * self._called
-        calls: list[JsonValue] = []
-        if self._open:
-            last = max(self._open)
-            calls = [[i, known.state] for i, known in self._open.items() if not known.complete or i == last]
-        return [self._found, flags, *self._tails, calls]
+        """JSON values for a checkpoint, few and short: they are packed with every chunk.
+
+        A number for what was found and seen; where there is more to remember a list, of the number, the
+        index and the state of each call as a text, and where there are any, the texts that may go on.
+        """
+        flags = self._has_text | self._shown << 1 | self._called << 2
+        bits = self._found | flags << len(KINDS)
+        content, reasoning, end = self._content_end, self._reasoning_end, self._end
+        calls = " ".join(
+            [f"{index}:{_NEVER if open.state is None else open.state}" for index, open in self._open.items()]
+        )
+        if end.text or content or reasoning:
+            return [bits, calls, content, reasoning, end.text, end.shown]
+        return [bits, calls] if calls else bits
 
     def _load(self, saved: JsonValue) -> None:
-        kinds, flags, *tails, calls = saved
-        if not (_is_count(kinds, 1 << len(KINDS)) and _is_count(flags, 8) and len(tails) == 3):
+        parts: Any = (saved, "") if type(saved) is int else saved
+        bits, calls, *texts = parts
+        if not _is_count(bits, 8 << len(KINDS)):
             raise ValueError("not an audit")
-        for tail in tails:
-            if not isinstance(tail, str) or len(tail) > 2 * LONGEST:
+        if texts:
+            content, reasoning, text, shown = texts
+            if any(type(part) is not str or len(part) > MAX_SHOWN for part in texts):
                 raise ValueError("not an audit")
-        for index, state in calls:
-            if not _is_count(index, 2**31) or not (
-                state is None or (isinstance(state, str) and len(state) <= MAX_STATE)
-            ):
+            self._content_end, self._reasoning_end, self._end = content, reasoning, ShownEnd(text, shown)
+        for call in calls.split():
+            index, _, state = call.partition(":")
+            if len(state) > MAX_STATE:
                 raise ValueError("not an audit")
-            self._open[index] = JsonObject(state)
-        self._found = kinds
-        self._has_text, self._shown, self._called = bool(flags & 1), bool(flags & 2), bool(flags & 4)
-        self._tails = tails
+            self._open[int(index)] = JsonObject(None if state == _NEVER else state)
+        self._found = bits & _ALL
+        flags = bits >> len(KINDS)
+        self._has_text, self._shown, self._called = flags & 1 == 1, flags & 2 == 2, flags & 4 == 4
 
 
 def _is_count(value: JsonValue, limit: int) -> bool:

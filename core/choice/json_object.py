@@ -36,6 +36,8 @@ class JsonObject:
 
     def feed(self, text: str) -> None:
         """Read the next piece."""
+        if self.state and self.state[-1] == '"' and '"' not in text and "\\" not in text:
+            return  # most pieces are of a string
         place, size = 0, len(text)
         while place < size and self.state is not None:
             state = self.state

@@ -48,14 +48,26 @@ def _markup() -> re.Pattern[str]:
     return re.compile(MARKUP)
 
 
+def may_begin_markup(text: str) -> bool:
+    """Whether anything in a text may be the beginning of markup."""
+    # The expression reads each character; these look for one at a time, much faster.
+    return "<" in text or "[" in text or "]" in text or "◁" in text
+
+
 def has_markup(text: str) -> bool:
     """Whether a model's markup stands in a text."""
-    found = _BEGINS.search(text)
+    found = _BEGINS.search(text) if may_begin_markup(text) else None
     while found is not None:
         if _markup().match(text, found.start()):
             return True
         found = _BEGINS.search(text, found.end())
     return False
+
+
+def open_markup(text: str) -> str:
+    """The end of a text that may be the beginning of markup, as far as it matters for what comes behind it."""
+    found = _BEGINS.search(text, max(len(text) - LONGEST, 0))
+    return text[found.start() :] if found is not None else ""
 
 
 def without_markup(text: str) -> str:

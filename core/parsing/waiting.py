@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from core.choice.audit import Audit
 from core.json import JsonValue
 from core.parsing.chat_parser import ChatParser
 from core.parsing.live import LiveStream
@@ -20,12 +21,12 @@ _TOKEN_BYTES = 32
 
 
 class Waiting(NamedTuple):
-    """A processor between two chunks; the tokens of prompt and output so far; what was saved of audit and repair."""
+    """A processor between two chunks; the tokens of prompt and output so far; its audit; what was saved of a repair."""
 
     processor: ChatStreamProcessor
     prompt: int
     output: int
-    audit: JsonValue
+    audit: Audit | None
     repair: JsonValue
 
 
@@ -35,10 +36,10 @@ def keep_waiting(
     checkpoint: str,
     prompt: int,
     output: int,
-    audit: JsonValue,
+    audit: Audit | None,
     repair: JsonValue = None,
 ) -> None:
-    """Let the parser of a stream wait; nobody may use it any more. ``digest`` is its request's."""
+    """Let the parser and the audit of a stream wait; nobody may use them any more. ``digest`` is its request's."""
     waiting = Waiting(live.processor, prompt, output, audit, repair)
     cost = _PARSER_BYTES + len(checkpoint) + _TOKEN_BYTES * output
     live.parser.waiting.put((digest, checkpoint), waiting, cost)

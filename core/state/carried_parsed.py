@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from core.bounds import check_stream_length
-from core.choice.audit import RunningAudit
+from core.choice.audit import Audit, RunningAudit
 from core.choice.output import ChoiceOutput
 from core.choice.parsed import History, ParsedStream, begin_repair
 from core.choice.reader import OutputReader
@@ -74,15 +74,16 @@ def open_parsed(
     prompt_token_ids = None if checkpointed else call.prompt_token_ids
     history = None if checkpointed else History(list(state.output_token_ids), list(state.output_chunk_lens))
     try:
-        audited: JsonValue = None
+        audit: Audit | None = None
         repaired: JsonValue = None
         repairs = parser.repairs(known.chat_request, by_default=False)
         if state.checkpoint is not None:
-            live, lengths, audited, repaired = _reopen(model, known, reader, state, state.checkpoint, budget)
+            live, lengths, audit, repaired = _reopen(model, known, reader, state, state.checkpoint, budget)
         else:
             request = known.as_chat if repairs else known.chat_request
             live = start_stream(parser, request, prompt_token_ids, reader.decode, budget, repaired=repairs)
             lengths = Lengths(len(prompt_token_ids or ()), len(state.output_token_ids))
+            audit = RunningAudit(known.expected) if parser.audits else None
         check_stream_length(call.chunks, lengths.prompt, lengths.output, model.limits)
         stream = ParsedStream(
             reader,
@@ -91,7 +92,7 @@ def open_parsed(
             context=state.logprob_context_token_ids,
             call_ids=state.last_tool_call_ids,
             history=history,
-            audit=RunningAudit(known.expected, audited) if parser.audits else None,
+            audit=audit,
             repair=begin_repair(live, known.asked(live.processor.keep_tool_calls), repaired) if repairs else None,
         )
         if history is not None:
@@ -112,7 +113,7 @@ def open_parsed(
 
 def _reopen(
     model: Model, known: KnownRequest, reader: OutputReader, state: StreamState, checkpoint: str, budget: ParserBudget
-) -> tuple[LiveStream, Lengths, JsonValue, JsonValue]:
+) -> tuple[LiveStream, Lengths, Audit | None, JsonValue]:
     """The stream where a checkpoint was written: its parser as it waits here, or a fresh one that is restored."""
     parser = model.chat_parser
     assert parser is not None
@@ -126,7 +127,8 @@ def _reopen(
     request = known.as_chat if repairs else known.chat_request
     processor = parser.processor(request, known.shaping.prototype, repaired=repairs)
     live = LiveStream(parser, processor, window, reader.decode, budget)
-    return live, *read_checkpoint(live, checkpoint, model.limits.max_model_len)
+    lengths, audited, repaired = read_checkpoint(live, checkpoint, model.limits.max_model_len)
+    return live, lengths, RunningAudit(known.expected, audited) if parser.audits else None, repaired
 
 
 def _require_whole(state: StreamState) -> None:
@@ -257,9 +259,6 @@ class CarriedParsed:
         kept = {**fields, **window_fields(stream.live.window), "context": context}
         return {**{name: value for name, value in kept.items() if value}, "checkpoint": checkpoint}
 
-    def _audited(self) -> JsonValue:
-        return None if self._stream.audit is None else self._stream.audit.save()
-
     def _checkpoint(self) -> str | None:
         """The parser as text; None where the state must carry a replay.
 
@@ -269,8 +268,9 @@ class CarriedParsed:
         if self._replays:
             return None
         try:
+            audit = None if self._stream.audit is None else self._stream.audit.save()
             repair = None if self._stream.repair is None else self._stream.repair.save()
-            self._written = write_checkpoint(self._stream.live, self._lengths, self._audited(), repair)
+            self._written = write_checkpoint(self._stream.live, self._lengths, audit, repair)
         except CheckpointRefused as exc:
             if self._state.checkpoint is None:
                 return None
@@ -285,6 +285,6 @@ class CarriedParsed:
         if budget is not None and budget.was_long():
             return  # the next call restores it, and is told that it is long
         if self._written is not None and not self._ended:
-            text, audited, repaired, moment = self._written
+            text, repaired, moment = self._written
             moment.settle()
-            keep_waiting(self._stream.live, self._known.digest, text, *self._lengths, audited, repaired)
+            keep_waiting(self._stream.live, self._known.digest, text, *self._lengths, self._stream.audit, repaired)

@@ -23,11 +23,10 @@ class Lengths(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A checkpoint as text; what was saved of audit and repaired reading; the parser's
+    """A checkpoint as text; what was saved of the repaired reading; the parser's
     :class:`~core.parsing.checkpoint.Moment`."""
 
     text: str
-    audit: JsonValue
     repair: JsonValue
     moment: Moment
 
@@ -40,7 +39,7 @@ def write_checkpoint(live: LiveStream, lengths: Lengths, audit: JsonValue, repai
     """
     now = moment(live.processor, live.parser.layouts)
     saved = [lengths.prompt, lengths.output, audit, now.data]
-    return Written(pack(saved if repair is None else [*saved, repair]), audit, repair, now)
+    return Written(pack(saved if repair is None else [*saved, repair]), repair, now)
 
 
 def read_checkpoint(live: LiveStream, text: str, max_model_len: int) -> tuple[Lengths, JsonValue, JsonValue]:

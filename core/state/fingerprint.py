@@ -16,7 +16,7 @@ from core.errors import InvalidState
 from core.protocol.json_text import json_bytes
 
 # Raised whenever the meaning of a state changes: states of another version are refused.
-STATE_VERSION = 2
+STATE_VERSION = 3
 _HEX = 16
 # Between the digits and the version of the slice, which is told apart so that a state of another one can be named.
 _OF = "@"

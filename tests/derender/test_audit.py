@@ -218,6 +218,20 @@ def test_an_audit_that_is_carried_says_what_a_whole_one_says() -> None:
     assert kinds == {"vanished", "markup", "held", "arguments"}
 
 
+def test_an_audit_remembers_nothing_where_all_is_shown() -> None:
+    """A chunk's checkpoint is no longer for it than a number; a word that comes again and is not shown is found."""
+    audit = RunningAudit(Expected(frozenset({"f"}), False))
+    for word in ("Well", ", ", "yes", "! ", "a", "b"):
+        audit.see(word, word, None, [])
+        assert type(audit.save()) is int
+    assert audit.end("stop") == ()
+    audit.see(" yes", None, None, [])
+    assert RunningAudit(Expected(frozenset(), False), audit.save()).end("stop") == ("held",)
+    audit.see("", " yes", None, [])
+    assert audit.end("stop") == ()
+    assert type(audit.save()) is int
+
+
 def test_what_an_audit_remembers_does_not_grow() -> None:
     audit = RunningAudit(Expected(frozenset({"f"}), False))
     for number in range(300):
@@ -270,7 +284,13 @@ def test_markup_is_recognized(text: str) -> None:
     assert has_markup(f"so {text} it is")
 
 
-@pytest.mark.parametrize("audit", [0, [], [1], [0, 0, "", "", 1, []], [64, 0, "", "", "", []], [0, 9, "", "", "", []], [0, 0, "x" * 999, "", "", []], [0, 0, "", "", "", [[0, 7]]], [0, 0, "", "", "", [[-1, ""]]], [0, 0, "", "", "", 5]])  # fmt: skip
+@pytest.mark.parametrize(
+    "audit",
+    [
+        -1, 512, True, 1.5, "1", {}, [], [1], [512, ""], [0, None], [0, 1], [0, "x:{"], [0, "{"], [0, "0:" + "{" * 999], [0, ["0:"]],
+        [0, "", "", "", ""], [0, "", "", "", "", "", ""], [0, "", "", "", "", 1], [0, "", "x" * 999, "", "", ""],
+    ],
+)  # fmt: skip
 def test_an_audit_that_was_never_saved_is_refused(load: Callable[..., Model], audit: Any) -> None:
     model = load("qwen3", "hermes", None)
     body = {

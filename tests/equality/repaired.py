@@ -98,8 +98,7 @@ def page(every: list[Row], vllms: recorded.Answers) -> str:
     return _PAGE.format(
         outputs=f"{sum(row.outputs for row in every):,}",
         streams=f"{sum(row.streams for row in every):,}",
-        each=round(sum(row.streams for row in every) / sum(row.outputs for row in every)),
-        chunkings=max(answer.compared for answers in vllms.values() for answer in answers.values()),
+        each=_how_often(every, max(answer.compared for answers in vllms.values() for answer in answers.values())),
         differing=f"{sum(len(row.differing) for row in every):,}",
         changed=f"{sum(row.changed_outputs for row in every):,}",
         kinds="\n".join(f"| {kind} | {GAINED[kind]} | {total[kind]:,} |" for kind in sorted(total)),
@@ -107,12 +106,17 @@ def page(every: list[Row], vllms: recorded.Answers) -> str:
     )
 
 
+def _how_often(every: list[Row], chunkings: int) -> str:
+    each = round(sum(row.streams for row in every) / sum(row.outputs for row in every))
+    return f"each of {chunkings} chunkings" if each == chunkings else f"{each} of {chunkings} chunkings, in rotation"
+
+
 _PAGE = """# Repaired answers: results
 
 `python -m tests.equality.repaired` writes this page, from the outputs of [equality.md](../equality.md), through every parser and pair.
 
 {streams} streams of {outputs} outputs with `--answers repaired`: **{differing} differ from their one-shot answer**. Each output was streamed
-in {each} of {chunkings} chunkings, in rotation. {changed} one-shot answers are not those that vLLM's reading gives one-shot.
+in {each}. {changed} one-shot answers are not those that vLLM's reading gives one-shot.
 
 ## How repaired one-shot answers differ from vLLM's
 

@@ -8,7 +8,7 @@ VLLM := .venv-vllm
 CLIENTS := .venv-clients
 SLICE_SOURCES := $(shell find infra/slice -name '*.py' 2>/dev/null) $(wildcard requirements/vllm-*.txt)
 
-.PHONY: setup slices sam clients demo demo-vllm test test-docker lint format bench package deploy parity fuzz lock clean
+.PHONY: setup slices sam clients demo demo-vllm test test-docker lint format bench package deploy parity fuzz soak lock clean
 
 setup: $(STAMP)
 
@@ -86,6 +86,10 @@ $(VLLM)/.parity: $(VLLM)/.stamp tests/parity/requirements.txt
 # Hostile requests, hours if wanted: make fuzz ARGS="--requests 1000000 --seconds 20000 --seed 7"
 fuzz: setup
 	$(BIN)/python -m tests.fuzz $(ARGS)
+
+# One server under everything at once, for ten minutes: make soak ARGS="--seconds 3600 --streams 400"
+soak: setup
+	$(BIN)/python -m tests.soak $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -31,7 +31,7 @@ from handlers.progress import progress
 NAMES = (
     "start_to_answer", "server_memory", "render_time", "stream_time", "dialect_chunk_time", "one_shot_time",
     "audit_cost", "time_by_part", "encoder_speed", "relay_overhead", "streams_per_cpu", "picture_time",
-    "function_start", "function_call", "stream_price",
+    "function_start", "function_call", "stream_price", "attack_pauses",
 )  # fmt: skip
 RESULTS = ROOT / "benchmarks" / "results"
 

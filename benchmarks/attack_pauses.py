@@ -37,8 +37,8 @@ Attack = tuple[str, str, bytes, dict[str, str]]
 def run() -> list[dict[str, Any]]:
     """One row for each attack."""
     folder = model_folder("llama3")
-    attacks = _attacks(folder)
-    rows: list[dict[str, Any]] = [{"attack": name, "body_kb": round(len(body) / 1024)} for name, _, body, _ in attacks]
+    made = attacks(folder)
+    rows: list[dict[str, Any]] = [{"attack": name, "body_kb": round(len(body) / 1024)} for name, _, body, _ in made]
     script = Path(tempfile.mkdtemp()) / "script.json"
     script.write_text(json.dumps({"rules": [{"match": "", "answer": "word " * 5_000}]}))
     for processes, label in ((2, ""), (0, "_alone")):
@@ -49,7 +49,7 @@ def run() -> list[dict[str, Any]]:
         ) as engine_url:
             command = ["-m", "handlers.commands", "serve", str(folder), "--engine-url", engine_url, *parser, *served]
             with process(*command, "--work-processes", str(processes)) as url:
-                for row, attack in zip(rows, attacks, strict=True):
+                for row, attack in zip(rows, made, strict=True):
                     row |= {key + label: value for key, value in _measured(url, attack).items()}
     return rows
 
@@ -117,7 +117,8 @@ def _connection(url: str) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=600)
 
 
-def _attacks(folder: Path) -> list[Attack]:
+def attacks(folder: Path) -> list[Attack]:
+    """Requests that take much, for a llama3 in ``folder`` that is served as ``m``; the first is none."""
     tokenizer = load_tokenizer(FolderFiles(folder))
     half = next(number for number in range(1000) if tokenizer.decode([number]) == "\ufffd")
     asked = {**CHAT, "tools": [TOOL]}

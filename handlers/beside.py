@@ -35,7 +35,7 @@ async def beside(work: Callable[Given, Result], *arguments: Given.args, **named:
 
 
 class Pieces(Generic[Given, Result]):
-    """A work that is done in pieces, each on the loop while the last one was short.
+    """A work that is done in pieces: those after a ``long`` one belong beside the loop.
 
     Parameters
     ----------
@@ -54,17 +54,20 @@ class Pieces(Generic[Given, Result]):
         self._clock = clock
         self.long = long
 
-    async def next(self, *arguments: Given.args, **named: Given.kwargs) -> Result:
-        """What the next piece gives.
+    async def beside(self, *arguments: Given.args, **named: Given.kwargs) -> Result:
+        """What the next piece gives, done beside the loop.
 
         Raises:
             Exception: what it raises.
         """
-        if self.long:
-            return await beside(self._timed, *arguments, **named)
-        return self._timed(*arguments, **named)
+        return await beside(self.here, *arguments, **named)
 
-    def _timed(self, *arguments: Given.args, **named: Given.kwargs) -> Result:
+    def here(self, *arguments: Given.args, **named: Given.kwargs) -> Result:
+        """What the next piece gives, done in this thread; afterwards ``long`` says whether it took long.
+
+        Raises:
+            Exception: what it raises.
+        """
         began = self._clock()
         try:
             return self._work(*arguments, **named)

@@ -167,8 +167,8 @@ async def stream_answer(
                         if full := block.add(form.event(written)):
                             yield full
                 for chunk in batch:
-                    pieces.long |= any(len(one.token_ids or ()) > _LONG_CHUNK for one in chunk.choices)
-                    for written in await pieces.next(prompt, chunk):
+                    aside = pieces.long or _is_long(chunk)
+                    for written in await pieces.beside(prompt, chunk) if aside else pieces.here(prompt, chunk):
                         if full := block.add(form.event(written)):
                             yield full
                     chunks += 1
@@ -185,6 +185,10 @@ async def stream_answer(
         raise
     finally:
         count(http, Work(prompt_tokens=request.prompt_tokens, completion_tokens=answer.tokens, chunks=chunks))
+
+
+def _is_long(chunk: GenerateChunk) -> bool:
+    return any(choice.token_ids is not None and len(choice.token_ids) > _LONG_CHUNK for choice in chunk.choices)
 
 
 class _Block:

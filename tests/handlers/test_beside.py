@@ -30,21 +30,22 @@ def test_the_piece_after_a_long_one_is_done_beside_the_loop(long: bool) -> None:
 
     async def run() -> list[bool]:
         pieces = Pieces(piece, long=long, clock=clock)
-        return [await pieces.next(seconds) for seconds in (0.0, LONG * 2, LONG * 2, 0.0, 0.0)]
+        return [
+            await pieces.beside(seconds) if pieces.long else pieces.here(seconds)
+            for seconds in (0.0, LONG * 2, LONG * 2, 0.0, 0.0)
+        ]
 
     assert asyncio.run(run()) == [long, False, True, True, False]
 
 
-@pytest.mark.parametrize("long", [False, True])
-def test_what_a_piece_raises_is_raised(long: bool) -> None:
+def test_what_a_piece_raises_is_raised() -> None:
     def piece() -> None:
         raise KeyError("x")
 
-    async def run() -> None:
-        await Pieces(piece, long=long).next()
-
     with pytest.raises(KeyError):
-        asyncio.run(run())
+        asyncio.run(Pieces(piece).beside())
+    with pytest.raises(KeyError):
+        Pieces(piece).here()
 
 
 def test_the_loop_goes_on_meanwhile() -> None:

@@ -41,7 +41,8 @@ _MAX_ERROR_BYTES = 64 * 1024
 _MAX_ANSWER_BYTES = 256 * 1024 * 1024
 _MAX_CONNECTIONS = 1000
 _KEPT_CONNECTIONS = 100
-_KEPT_SECONDS = 30.0
+# vLLM closes idle connections after 5 s by default: what is closed first here is never found closed there.
+_KEPT_SECONDS = 4.0
 
 
 Aborts = set[asyncio.Future[None]]
@@ -65,20 +66,24 @@ class EngineClient:
         headers = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "derender"}
         if api_key:
             headers["authorization"] = f"Bearer {api_key}"
-        self._http = httpx.AsyncClient(
-            headers=headers,
-            # Silence is measured by event and connecting by free time, not by the clock: see _Call.
-            timeout=None,
-            limits=httpx.Limits(
-                max_connections=_MAX_CONNECTIONS,
-                max_keepalive_connections=_KEPT_CONNECTIONS,
-                keepalive_expiry=_KEPT_SECONDS,
-            ),
-            # A proxy or a .netrc of the environment is not meant for the engine.
-            trust_env=False,
-            follow_redirects=False,
-            verify=_certificates() if any(url.startswith("https:") for url in urls) else False,
-        )
+        verify = _certificates() if any(url.startswith("https:") for url in urls) else False
+
+        def client(kept: int) -> httpx.AsyncClient:
+            return httpx.AsyncClient(
+                headers=headers,
+                # Silence is measured by event and connecting by free time, not by the clock: see _Call.
+                timeout=None,
+                limits=httpx.Limits(
+                    max_connections=_MAX_CONNECTIONS, max_keepalive_connections=kept, keepalive_expiry=_KEPT_SECONDS
+                ),
+                # A proxy or a .netrc of the environment is not meant for the engine.
+                trust_env=False,
+                follow_redirects=False,
+                verify=verify,
+            )
+
+        # The second keeps no connection: what it sends goes over a new one.
+        self._http, self._fresh = client(_KEPT_CONNECTIONS), client(0)
 
     def passing(self, headers: Mapping[str, str]) -> EngineClient:
         """The same client, whose calls have these headers as well."""
@@ -108,10 +113,11 @@ class EngineClient:
     async def close(self) -> None:
         """Close what is open."""
         await self._http.aclose()
+        await self._fresh.aclose()
 
     def _call(self, url: str, request: dict[str, Any], aborts: Aborts) -> _Call:
         named = request if self._model is None else {**request, "model": self._model}
-        return _Call(self._http, url, named, self._timeout, self._pulse, aborts, self._passed)
+        return _Call((self._http, self._fresh), url, named, self._timeout, self._pulse, aborts, self._passed)
 
     async def stream(self, request: dict[str, Any]) -> AsyncGenerator[list[GenerateChunk], None]:
         """The chunks of one streamed answer, in batches as the network brings them.
@@ -169,7 +175,8 @@ class EngineClient:
         yield from sorted(self._urls, key=lambda url: self._set_aside.get(url, 0.0) > now)
 
     def _note_failure(self, url: str, error: EngineError) -> None:
-        write_line("WARNING", "engine set aside", engine=_named(url), reason=error.message)
+        cause = type(error.__cause__).__name__ if error.__cause__ else None
+        write_line("WARNING", "engine set aside", engine=_named(url), reason=error.message, cause=cause)
         self._set_aside[url] = time.monotonic() + _SET_ASIDE_SECONDS
 
 
@@ -184,7 +191,7 @@ class _Call:
 
     def __init__(
         self,
-        http: httpx.AsyncClient,
+        clients: tuple[httpx.AsyncClient, httpx.AsyncClient],
         url: str,
         request: dict[str, Any],
         timeout: float,
@@ -195,7 +202,7 @@ class _Call:
         self._passed = passed
         self._aborts = aborts
         self._pulse = pulse
-        self._http = http
+        self._http, _ = self._clients = clients
         self._url = url
         self._body = long_json_bytes(request)
         self._timeout = timeout
@@ -267,24 +274,27 @@ class _Call:
         raise read_error(response.status_code, body, response.headers.get("retry-after"))
 
     async def _send(self) -> httpx.Response:
-        """The answer's head. A kept connection may be found closed: then it is tried once more on another."""
-        for last in (False, True):
+        """The answer's head. A kept connection may be found closed: then it is tried once more on a new one.
+
+        On another kept one it would not do: engines close those of a burst at one time.
+        """
+        for http in self._clients:
             connecting = Silence(self._pulse, _CONNECT_SECONDS)
 
             async def trace(event: str, _: Any, connecting: Silence = connecting) -> None:
                 if event.endswith("send_request_headers.started"):
                     connecting.over()
 
-            request = self._http.build_request(
+            request = http.build_request(
                 "POST", self._url + GENERATE, content=self._body, headers=self._passed, extensions={"trace": trace}
             )
             try:
                 async with connecting:
-                    return await self._http.send(request, stream=True)
+                    return await http.send(request, stream=True)
             except TimeoutError:
                 raise httpx.ConnectTimeout("", request=request) from None
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-                if last:
+                if http is not self._http:
                     raise
         raise AssertionError("unreachable")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -77,3 +78,27 @@ def test_a_connection_that_the_engine_closed_is_replaced(
         assert wait_for(lambda: not engine.server_state.connections)
         assert ask(url, "Hello", stream) == "Hello! How can I help you today?"
         assert len(set(ports)) == 2
+
+
+def test_kept_connections_that_are_all_closed_cost_no_answer(
+    make_engine: Callable[..., Engine], make_relay: Callable[..., Any]
+) -> None:
+    """An engine closes those of a burst at one time, as the next burst comes: a second kept one is no better."""
+    app = create_engine_app(make_engine())
+    used: set[int] = set()
+
+    async def once(scope: Any, receive: Any, send: Any) -> None:
+        """Says nothing to the second request of a connection, and closes it."""
+        if scope["type"] == "http" and scope["path"] == GENERATE:
+            port = scope["client"][1]
+            if port in used:
+                writer = send.__self__.transport
+                writer.abort()
+                return
+            used.add(port)
+        await app(scope, receive, send)
+
+    with serving(once) as engine_url, serving(make_relay(engine_url)) as url, ThreadPoolExecutor(8) as pool:
+        for _ in range(3):
+            answers = list(pool.map(lambda _: ask(url, "Hello", False), range(8)))
+            assert answers == ["Hello! How can I help you today?"] * 8

@@ -128,7 +128,9 @@ def sizes(service: InProcess, **fields: Any) -> list[int]:
 
 def test_a_state_that_carries_nothing_stays_as_small_as_it_was(service: InProcess) -> None:
     found = sizes(service, carry_output=False)
-    assert max(found) < 1.2 * max(found[:20])
+    assert max(found[-20:]) < 1.2 * max(found[:20])
+    # A token of a long text is in the decode window for as long as it is among the last.
+    assert max(found) < 1.5 * max(found[:20])
 
 
 def test_a_state_grows_by_a_few_bytes_a_token(service: InProcess) -> None:

@@ -101,13 +101,15 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Two workers: what a small machine has. Slow tests are spread by group, so that an application is built once. Two runs: a
+# Two workers: what a small machine has. Slow tests are spread by group, so that an application is built once. Three runs: a
 # worker keeps the models of the applications that it built, and those of all areas together would fill such a machine.
 ANSWERS := $(addprefix tests/,checkpoint conformance dialects equality golden images reports slice)
+SERVERS := $(addprefix tests/,handlers relay render tokenizer turns work)
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 test: lint sam slices clients
 	$(PYTEST) $(ANSWERS)
-	$(PYTEST) $(addprefix --ignore=,tests/docker $(ANSWERS))
+	$(PYTEST) $(SERVERS)
+	$(PYTEST) $(addprefix --ignore=,tests/docker $(ANSWERS) $(SERVERS))
 
 # Functions and server in containers: needs Docker, and says in one sentence what is missing.
 test-docker: setup sam

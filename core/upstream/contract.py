@@ -37,6 +37,9 @@ USES = (
         ("tool_parser_name", "reasoning_parser_name", "enable_auto_tools", "model_name", "is_harmony", "tokenizer",
             "tool_strict_level"),
     ),
+    Use("vllm.tool_parsers:ToolParserManager.list_registered"),
+    Use("vllm.reasoning:ReasoningParserManager.list_registered"),
+    Use("vllm.entrypoints.openai.responses.utils:should_continue_final_message", 1),
     Use(
         "vllm.parser.abstract_parser:Parser",
         attributes=("parse", "parse_delta", "reasoning_parser_cls", "tool_parser_cls"),

@@ -121,11 +121,25 @@ def render_counted_chat(
             parse_context=parse_context(request, {} if renderer.is_harmony else arguments),
             images=images,
         )
-        if renderer.options.audit != "off":
-            written.findings = find_lost(renderer, chat, request.messages, sampling.params)
-            if renderer.options.audit == "response" and not relayed:
-                written["audit"] = list(written.findings)
+        note_lost(renderer, chat, request.messages, sampling.params, written, relayed=relayed)
         return written, len(chat.prompt.token_ids)
+
+
+def note_lost(
+    renderer: Renderer,
+    chat: PreparedChat,
+    messages: Sequence[Any],
+    params: Mapping[str, Any],
+    written: Rendered,
+    *,
+    relayed: bool,
+) -> None:
+    """Note on a rendered request what the audit finds of it: for the log, and as a field where that is asked for."""
+    if renderer.options.audit == "off":
+        return
+    written.findings = find_lost(renderer, chat, messages, params)
+    if renderer.options.audit == "response" and not relayed:
+        written["audit"] = list(written.findings)
 
 
 def find_lost(

@@ -10,7 +10,7 @@ from core.dialects.responses.errors import InvalidRequest
 from core.errors import BadRequest
 from core.json import Json
 from core.model import Model
-from core.render.chat import PreparedChat, find_lost
+from core.render.chat import PreparedChat, note_lost
 from core.render.conversation import Conversation, check_template_trust, gather, read_conversation, without_strict
 from core.render.generate_request import Rendered, generate_request
 from core.render.media import AS_ASKED, ImageHandling
@@ -66,10 +66,7 @@ def render_response(
         parse_context=_parse_context(renderer, request, prepared.conversation),
         images=images,
     )
-    if renderer.options.audit != "off":
-        body.findings = find_lost(renderer, prepared, _messages(renderer, prepared), sampling.params)
-        if renderer.options.audit == "response" and not relayed:
-            body["audit"] = list(body.findings)
+    note_lost(renderer, prepared, _messages(renderer, prepared), sampling.params, body, relayed=relayed)
     return RenderedResponse(body, sampling, length, bool(getattr(request, "_grammar_from_parser", False)))
 
 

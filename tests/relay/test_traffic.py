@@ -51,6 +51,19 @@ def samples(url: str, **headers: str) -> dict[tuple[str, ...], float]:
     }
 
 
+def recorded_engine(make_engine: Callable[..., Any]) -> tuple[Callable[..., Any], list[dict[str, str]]]:
+    """A scripted engine, and the headers of what it is asked to generate."""
+    heads: list[dict[str, str]] = []
+    engine = create_engine_app(make_engine(), None)
+
+    async def recording(scope: Any, receive: Any, send: Any) -> None:
+        if scope.get("path", "").endswith("/generate"):
+            heads.append({name.decode(): value.decode() for name, value in scope["headers"]})
+        await engine(scope, receive, send)
+
+    return recording, heads
+
+
 def test_counts(start: Callable[..., Setup]) -> None:
     setup = start()
     httpx.post(setup.url + CHAT, json=HELLO)
@@ -209,14 +222,7 @@ def test_a_trace_goes_on_to_the_engine(
     passed: dict[str, str],
     stream: bool,
 ) -> None:
-    heads: list[dict[str, str]] = []
-    engine = create_engine_app(make_engine(), None)
-
-    async def recording(scope: Any, receive: Any, send: Any) -> None:
-        if scope.get("path", "").endswith("/generate"):
-            heads.append({name.decode(): value.decode() for name, value in scope["headers"]})
-        await engine(scope, receive, send)
-
+    recording, heads = recorded_engine(make_engine)
     with serving(recording) as address, serving(make_relay(address, work_processes=0)) as url:
         answer = httpx.post(url + CHAT, json={**HELLO, "stream": stream}, headers=given)
         assert answer.status_code == 200
@@ -249,14 +255,7 @@ def collector() -> Iterator[tuple[str, list[Any]]]:
 
 def test_spans_of_requests(make_engine: Callable[..., Any], make_relay: Callable[..., Any]) -> None:
     """Below the client's, above the engine's; refused requests and unknown paths, too. They hold no text."""
-    heads: list[dict[str, str]] = []
-    engine = create_engine_app(make_engine(), None)
-
-    async def recording(scope: Any, receive: Any, send: Any) -> None:
-        if scope.get("path", "").endswith("/generate"):
-            heads.append({name.decode(): value.decode() for name, value in scope["headers"]})
-        await engine(scope, receive, send)
-
+    recording, heads = recorded_engine(make_engine)
     with collector() as (address, spans), serving(recording) as engine_url:
         with serving(make_relay(engine_url, otlp_traces_endpoint=address)) as url:
             httpx.post(url + CHAT, json=HELLO, headers={"traceparent": TRACE})

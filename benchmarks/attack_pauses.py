@@ -118,7 +118,7 @@ def _connection(url: str) -> http.client.HTTPConnection:
 
 
 def attacks(folder: Path) -> list[Attack]:
-    """Requests that take much, for a llama3 in ``folder`` that is served as ``m``; the first is none."""
+    """Expensive requests, for the llama3 in ``folder`` under the name ``m``. The first sends nothing: the baseline."""
     tokenizer = load_tokenizer(FolderFiles(folder))
     half = next(number for number in range(1000) if tokenizer.decode([number]) == "\ufffd")
     asked = {**CHAT, "tools": [TOOL]}

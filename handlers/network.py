@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from ipaddress import ip_address
@@ -16,7 +16,7 @@ from typing import Any
 
 from core.errors import ConfigurationError
 from handlers.settings import PREFIX
-from handlers.values import flag_of, names_of, number_of, text_of
+from handlers.values import Reader, flag_of, names_of, number_of, values_of
 
 # What a Service called derender sets in every pod of its namespace.
 _SERVICE_LINK = "tcp://"
@@ -114,14 +114,11 @@ def network_from_environ(environ: Mapping[str, str]) -> tuple[Network, dict[str,
     Raises:
         ConfigurationError: names the variable and what it should be.
     """
-    rest = dict(environ)
-    values: dict[str, Any] = {}
-    for entry in fields(Network):
-        name = PREFIX + entry.name.upper()
-        text = rest.pop(name, "")
-        if text and not text.startswith(_SERVICE_LINK):
-            values[entry.name] = _READERS.get(entry.name, text_of)(name, text)
-    return Network(**values), rest
+    names = [entry.name for entry in fields(Network)]
+    own = {PREFIX + name.upper() for name in names}
+    given = {name: text for name, text in environ.items() if name in own and not text.startswith(_SERVICE_LINK)}
+    rest = {name: text for name, text in environ.items() if name not in own}
+    return Network(**values_of(given, PREFIX, names, _READERS)), rest
 
 
 def bound_socket(network: Network) -> socket.socket:
@@ -179,7 +176,7 @@ def _unix_socket(path: str) -> socket.socket:
     return bound
 
 
-_READERS: dict[str, Callable[[str, str], Any]] = {
+_READERS: dict[str, Reader] = {
     "port": number_of,
     "workers": number_of,
     "keep_alive": number_of,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from core.errors import ConfigurationError
 from core.options import PASSABLE, ModelOptions
 from core.tokenizer import MODES
 from core.upstream.version import vllm_version
-from handlers.values import flag_of, json_object_of, names_of, number_of, seconds_of, text_of
+from handlers.values import Reader, flag_of, json_object_of, names_of, number_of, seconds_of, values_of
 from handlers.variables import refuse_unknown
 
 PREFIX = "DERENDER_"
@@ -320,12 +320,8 @@ def settings_from_environ(environ: Mapping[str, str] | None = None) -> Settings:
     """
     environ = os.environ if environ is None else environ
     refuse_unknown(environ, PREFIX, (entry.name for entry in fields(Settings)))
-    values: dict[str, Any] = {}
-    for entry in fields(Settings):
-        name = PREFIX + entry.name.upper()
-        text = environ.get(name)
-        if entry.name != "environ" and text:
-            values[entry.name] = _READERS.get(entry.name, text_of)(name, text)
+    names = (entry.name for entry in fields(Settings) if entry.name != "environ")
+    values = values_of(environ, PREFIX, names, _READERS)
     if "model" not in values:
         raise ConfigurationError(f"{PREFIX}MODEL must name a model folder or bundle")
     return Settings(environ=environ, **values)
@@ -355,7 +351,7 @@ def _is_address(url: str) -> bool:
         return False
 
 
-_READERS: dict[str, Callable[[str, str], Any]] = {
+_READERS: dict[str, Reader] = {
     "served_model_name": names_of,
     "state_key": names_of,
     "enable_auto_tool_choice": flag_of,

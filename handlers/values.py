@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
 
 from core.errors import ConfigurationError
 
+Reader = Callable[[str, str], Any]
+"""(a setting's name, its text) -> its value"""
 
-def text_of(name: str, text: str) -> str:
-    """The text itself."""
-    return text
+
+def values_of(
+    environ: Mapping[str, str], prefix: str, names: Iterable[str], readers: Mapping[str, Reader]
+) -> dict[str, Any]:
+    """The values of the settings ``names`` that are set, as their ``readers`` read them; without a reader the text."""
+    values: dict[str, Any] = {}
+    for name in names:
+        variable = prefix + name.upper()
+        text = environ.get(variable)
+        if text:
+            values[name] = readers[name](variable, text) if name in readers else text
+    return values
 
 
 def names_of(name: str, text: str) -> tuple[str, ...]:

@@ -264,7 +264,7 @@ def test_a_model_can_be_packaged(models_dir: Path, tmp_path: Path, capsys: pytes
     arguments = ["--function", "derender", "--arch", host.name, "--out", str(tmp_path)]
     # A cache of its own: the other tests' artefacts stay.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("infra.package.build.Workshop.__init__.__defaults__", (ROOT, tmp_path / "cache", None))
+        patch.setattr("infra.package.build.Workshop.__init__.__defaults__", (ROOT, tmp_path / "cache", None, False))
         assert main([*arguments, "--model", str(models_dir / "qwen3")]) == 0
     printed = capsys.readouterr().out
     assert f"derender-{host.name}.zip" in printed

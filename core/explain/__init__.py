@@ -2,5 +2,6 @@
 
 align.py    which part of a text each piece of an answer is
 answer.py   an output, token by token, in chunks and whole
+tokens.py   the text of each token
 prompt.py   a prompt, token by token, and what of the request is not in it
 """

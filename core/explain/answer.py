@@ -19,12 +19,13 @@ from core.derender.chat import derender_chat
 from core.derender.stream import derender_chat_stream
 from core.errors import BadRequest, LongWork, RequestError
 from core.explain.align import Alignment, Kind
+from core.explain.tokens import token_texts
 from core.json import Json
 from core.model import Model
 from core.protocol.derender import DerenderChatRequest, DerenderChatStreamRequest
 from core.protocol.engine import StreamChoice
 from core.protocol.output_options import OutputOptions, chat_options
-from core.text.detokenizer import DecodeOptions, detokenize, seed_window
+from core.text.detokenizer import seed_window
 from core.tokenizer import Tokenizer
 from core.upstream.requests import validate_chat
 
@@ -32,7 +33,6 @@ MAX_IDS = 4096
 """The most ids of an output that is explained."""
 MAX_REPLAYED = 256
 """The most chunks of a stream whose every chunk reads the output again from its beginning."""
-_SHOWN = DecodeOptions(skip_special=False, spaces_between=False)
 
 
 def encode_output(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -175,10 +175,9 @@ def _whole(
 def _tokens(model: Model, request: Mapping[str, Any], prompt: Sequence[int], token_ids: Sequence[int]) -> list[Json]:
     stream = _begin(model, request, prompt)
     alignment = Alignment()
-    window = seed_window(model.tokenizer, prompt, False)
+    texts = token_texts(model.tokenizer, token_ids, seed_window(model.tokenizer, prompt, False))
     places = []
-    for place, number in enumerate(token_ids):
-        text, window = detokenize(model.tokenizer, [number], window, _SHOWN)
+    for place, (number, text) in enumerate(zip(token_ids, texts, strict=True)):
         places.append((*alignment.read(text), text))
         if stream is None:
             continue

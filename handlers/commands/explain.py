@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from core.errors import ConfigurationError, RequestError
 from core.explain.answer import MAX_IDS, encode_output, explain_answer
-from core.explain.prompt import explain_prompt
+from core.explain.prompt import REQUEST, explain_prompt
 from core.json import Json
 from core.model import Model
 from handlers.loading import ModelLoader
@@ -24,21 +24,6 @@ _IDS = re.compile(rb"\s*\[[\s\d,]*\]\s*")
 _MOST_BYTES = 64 * MAX_IDS
 # By kind: what a terminal is told before the text.
 _COLOURS = {"reasoning": "35", "content": "32", "name": "1;33", "arguments": "34", "markup": "2", "special": "2"}
-REQUEST: Json = {
-    "messages": [{"role": "user", "content": "What is the weather in Paris?"}],
-    "tools": [
-        {
-            "type": "function",
-            "function": {
-                "name": "get_weather",
-                "parameters": {
-                    "type": "object",
-                    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
-                },
-            },
-        }
-    ],
-}
 
 
 def explain(

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from core.errors import BadRequest, ConfigurationError, RequestError
 from core.explain.answer import MAX_IDS, encode_output, explain_answer
-from core.explain.prompt import explain_prompt
+from core.explain.prompt import REQUEST, explain_prompt
 from core.json import Json
 from core.model import Model
 from core.protocol.body import decode_request
@@ -128,6 +128,7 @@ def choices(model: Model, body: bytes, request: Request) -> Json:
             "tool_call_parser": model.options.tool_call_parser,
             "reasoning_parser": model.options.reasoning_parser,
         },
+        "request": REQUEST,
         "examples": decode_request((_FOLDER / "examples.json").read_bytes()),
     }
 

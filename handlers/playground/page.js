@@ -9,16 +9,6 @@ const FINDINGS = {
   unknown_tool: "a call of a tool that the request does not have",
   split: "the stream says something else than the whole answer",
 };
-const REQUEST = {
-  messages: [{ role: "user", content: "What is the weather in Paris?" }],
-  tools: [{
-    type: "function",
-    function: {
-      name: "get_weather",
-      parameters: { type: "object", properties: { city: { type: "string" }, days: { type: "integer" } } },
-    },
-  }],
-};
 
 const $ = (id) => document.getElementById(id);
 let examples = [];
@@ -164,6 +154,7 @@ async function choices() {
     const found = await ask("choices");
     $("model").textContent = found.model;
     examples = found.examples;
+    $("request").value ||= JSON.stringify(found.request, null, 2);
     $("example").append(...examples.map((one, place) => make("option", { value: String(place), textContent: one.title })));
     for (const side of document.querySelectorAll(".configuration")) {
       const fill = (name, values) => side.querySelector(`[name=${name}]`).append(...values.map((value) => make("option", { textContent: value })));
@@ -179,7 +170,6 @@ async function choices() {
 }
 
 for (const side of document.querySelectorAll(".configuration")) side.append($("configuration").content.cloneNode(true));
-$("request").value = JSON.stringify(REQUEST, null, 2);
 $("form").addEventListener("submit", explain);
 $("example").addEventListener("change", pick);
 $("key").addEventListener("change", choices);

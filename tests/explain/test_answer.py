@@ -12,9 +12,8 @@ import pytest
 
 from core.errors import RequestError
 from core.explain.answer import MAX_IDS, MAX_REPLAYED, encode_output, explain_answer
-from core.explain.prompt import explain_prompt
+from core.explain.prompt import REQUEST, explain_prompt
 from core.model import Model
-from handlers.commands.explain import REQUEST
 from tests.support.models import load, model_folders
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from handlers.commands.explain import REQUEST
+from core.explain.prompt import REQUEST
 
 OUTPUT = '<think>\nhm\n</think>\n\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call><|im_end|>'
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from handlers.commands.explain import REQUEST
+from core.explain.prompt import REQUEST
 from handlers.server import server_app
 from handlers.settings import Settings
 
